@@ -1,0 +1,91 @@
+/**
+ * What it is: the mirror's sink for one batch: transitions in, events of both projections out.
+ * Owns: the events of the batch being built.
+ * Refuses: nothing.
+ * Does not do: count (it passes refusals on), or know of sequence numbers.
+ */
+import type { KvGroupEvent } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
+import type { GroupId, RefusalReason } from "@kv-group-bridge/protocol";
+import type { Block, Slot } from "./block.ts";
+import { clearEvent, engineRemove, engineStore, type GroupFacts, KeyEvents } from "./convert.ts";
+import type { MirrorSink } from "./mirror.ts";
+import type { StoreEvent } from "./vllm-event.ts";
+
+/** Builds one batch at a time. */
+export class BatchWriter implements MirrorSink {
+  private readonly factsOf: (groupId: GroupId) => GroupFacts;
+  private readonly onRefused: (reason: RefusalReason) => void;
+  private readonly keyEvents: KeyEvents;
+  private readonly isEngineWritten: boolean;
+  private engineEvents: KvGroupEvent[] = [];
+  private removedSlot: Slot | undefined = undefined;
+  private removedBlocks: Block[] = [];
+
+  constructor(
+    factsOf: (groupId: GroupId) => GroupFacts,
+    isEngineWritten: boolean,
+    onRefused: (reason: RefusalReason) => void,
+  ) {
+    this.factsOf = factsOf;
+    this.isEngineWritten = isEngineWritten;
+    this.onRefused = onRefused;
+    this.keyEvents = new KeyEvents(factsOf);
+  }
+
+  stored(slot: Slot, block: Block): void {
+    this.keyEvents.stored(slot, block);
+  }
+
+  removed(slot: Slot, block: Block): void {
+    this.keyEvents.removed(slot, block);
+    if (!this.isEngineWritten || !slot.isLocalGpu) return;
+    if (this.removedSlot !== slot) this.endRemovals();
+    this.removedSlot = slot;
+    this.removedBlocks.push(block);
+  }
+
+  cleared(groupId: GroupId | undefined, medium: string | undefined): void {
+    this.keyEvents.cleared(groupId, medium);
+    if (!this.isEngineWritten || (medium !== undefined && medium !== "GPU")) return;
+    this.endRemovals();
+    this.engineEvents.push(clearEvent(groupId, undefined));
+  }
+
+  refused(reason: RefusalReason): void {
+    this.onRefused(reason);
+  }
+
+  /** The engine's own words for a store that the mirror took, in the GPU. */
+  engineStored(event: StoreEvent, groupId: GroupId): void {
+    if (!this.isEngineWritten) return;
+    this.endRemovals();
+    this.engineEvents.push(engineStore(event, groupId, this.factsOf(groupId)));
+  }
+
+  /** The PREFIX_KEYS events so far; begins anew. */
+  takeKeyEvents(): KvGroupEvent[] {
+    return this.keyEvents.take();
+  }
+
+  /** The ENGINE events so far; undefined when that projection is not allowed. */
+  takeEngineEvents(): KvGroupEvent[] | undefined {
+    if (!this.isEngineWritten) return undefined;
+    this.endRemovals();
+    const events = this.engineEvents;
+    this.engineEvents = [];
+    return events;
+  }
+
+  /** Throws away what was collected. */
+  discard(): void {
+    this.keyEvents.take();
+    this.takeEngineEvents();
+  }
+
+  private endRemovals(): void {
+    if (this.removedSlot === undefined) return;
+    this.engineEvents.push(engineRemove(this.removedSlot.groupId, this.removedBlocks));
+    this.removedSlot = undefined;
+    this.removedBlocks = [];
+  }
+}

@@ -1,0 +1,93 @@
+/**
+ * What it is: one block hash of the engine: how many copies are held where, and its place in a prompt.
+ * Owns: the copy counts (one per residency slot) and the place.
+ * Refuses: nothing; the mirror guards it.
+ * Does not do: know of events or of the stream.
+ */
+import type { BlockHash, GroupId, PrefixState } from "@kv-group-bridge/protocol";
+import { STATE_WORDS } from "@kv-group-bridge/protocol";
+
+/** A cache that holds blocks on its own: one group in one medium, locality and ownership. */
+export interface Slot {
+  /** Dense, from 0, in order of appearance. */
+  readonly index: number;
+  readonly groupId: GroupId;
+  readonly medium: string;
+  /** "" = local. */
+  readonly locality: string;
+  readonly ownership: string;
+  /** True for what the engine's own lookup reads: GPU, local, its own. */
+  readonly isLocalGpu: boolean;
+}
+
+/** A hash, its counts and its place. */
+export class Block {
+  readonly hash: BlockHash;
+  /** Copies per slot index; missing = 0. */
+  readonly copies: number[] = [];
+  /** Slots with at least one copy. */
+  heldSlots = 0;
+  /** Size in tokens as last said with a store of this hash; 0 = never said. */
+  blockSizeTokens = 0;
+  /** End in tokens from the root; 0 = no place known. */
+  endTokens = 0;
+  /** The prefix key of `endTokens` plus the look-ahead; means nothing without a place. */
+  keyLow = 0;
+  keyHigh = 0;
+  /** Key of the block before it; means nothing unless `hasParentKey`. */
+  parentLow = 0;
+  parentHigh = 0;
+  hasParentKey = false;
+  /** Its place was taken by another hash: it never gets one again. */
+  isReplaced = false;
+  /** Hash state at `endTokens`, from which children continue; undefined without a place. */
+  private words: Uint32Array | undefined = undefined;
+
+  constructor(hash: BlockHash) {
+    this.hash = hash;
+  }
+
+  /** True when its place is known. */
+  get isPlaced(): boolean {
+    return this.endTokens > 0;
+  }
+
+  /** Copies in a slot. */
+  copiesIn(slot: Slot): number {
+    return this.copies[slot.index] ?? 0;
+  }
+
+  /** Sets the copies in a slot and returns how many there were. */
+  setCopies(slot: Slot, count: number): number {
+    const before = this.copies[slot.index] ?? 0;
+    for (let i = this.copies.length; i < slot.index; i++) this.copies[i] = 0;
+    this.copies[slot.index] = count;
+    if (before === 0 && count > 0) this.heldSlots += 1;
+    else if (before > 0 && count === 0) this.heldSlots -= 1;
+    return before;
+  }
+
+  /** Gives it a place: the state's end and saved words; the key is passed apart (it covers look-ahead). */
+  place(state: PrefixState, keyLow: number, keyHigh: number): void {
+    this.words ??= new Uint32Array(STATE_WORDS);
+    state.save(this.words, 0);
+    this.endTokens = state.endTokens;
+    this.keyLow = keyLow;
+    this.keyHigh = keyHigh;
+  }
+
+  /** Continues the state from this block's end; false without a place. */
+  loadInto(state: PrefixState): boolean {
+    if (this.words === undefined || this.endTokens === 0) return false;
+    state.load(this.words, 0, this.endTokens);
+    return true;
+  }
+
+  /** Takes its place away for good. */
+  replace(): void {
+    this.endTokens = 0;
+    this.words = undefined;
+    this.hasParentKey = false;
+    this.isReplaced = true;
+  }
+}

@@ -1,0 +1,241 @@
+/**
+ * What it is: what is known of one rank's engine: stated facts, facts learnt from its events, and what vLLM's
+ * own rules derive from both.
+ * Owns: the groups seen, their kinds, windows and block sizes, the look-ahead; one revision number.
+ * Refuses: a store that contradicts what is known. Stated facts win over learnt ones, the first learnt one
+ * over later ones; nothing is overwritten by a contradiction.
+ * Does not do: count blocks (the mirror does) or turn kinds into reuse rules (the gateway does).
+ */
+import {
+  type EngineDescription,
+  type GroupDescription,
+  type GroupId,
+  LIMITS,
+  ok,
+  type RefusalReason,
+  type Result,
+  refuse,
+} from "@kv-group-bridge/protocol";
+import { type DerivationGroup, deriveLayout, greatestCommonDivisor } from "./derive-layout.ts";
+import type { EngineConfig, GroupConfig } from "./engine-config.ts";
+import type { StoreEvent } from "./vllm-event.ts";
+
+interface LearntGroup {
+  kind: string | undefined;
+  windowTokens: number | undefined;
+  /** Largest block size of a GPU store: partial entries are smaller and never define it. */
+  largestBlockTokens: number;
+  /** A recurrent group stored a block smaller than its own: proof of fine mode. */
+  hasPartial: boolean;
+  isSeen: boolean;
+}
+
+/** What a refused store says about what was known: its group may be over-stated. */
+export const GROUP_CONTRADICTIONS: ReadonlySet<RefusalReason> = new Set([
+  "kind_contradicts",
+  "window_contradicts",
+]);
+
+/** Kinds that say nothing: vLLM's name for what it cannot name. */
+const NO_KIND = "unknown";
+
+/** Facts of one rank in one epoch; `forget` begins a new one. */
+export class EngineFacts {
+  private readonly config: EngineConfig;
+  private readonly stated: ReadonlyMap<GroupId, GroupConfig>;
+  private readonly learnt = new Map<GroupId, LearntGroup>();
+  private learntLookahead: number | undefined = undefined;
+  private learntUnit = 0;
+  private currentRevision = 1;
+
+  constructor(config: EngineConfig) {
+    this.config = config;
+    this.stated = new Map(config.groups.map((group) => [group.groupId, group]));
+  }
+
+  /** Grows whenever `describe` would answer differently. */
+  get revision(): number {
+    return this.currentRevision;
+  }
+
+  /** L as far as known; undefined before the first store that tells. */
+  get lookaheadTokens(): number | undefined {
+    return this.config.lookaheadTokens ?? this.learntLookahead;
+  }
+
+  /** b of a group as far as known. */
+  blockSizeTokens(groupId: GroupId): number | undefined {
+    const learnt = this.learnt.get(groupId)?.largestBlockTokens ?? 0;
+    return this.stated.get(groupId)?.blockSizeTokens ?? (learnt > 0 ? learnt : undefined);
+  }
+
+  /** What a STORE says of a group. */
+  group(groupId: GroupId): {
+    readonly kind: string | undefined;
+    readonly windowTokens: number | undefined;
+    readonly blockSizeTokens: number | undefined;
+  } {
+    const stated = this.stated.get(groupId);
+    const learnt = this.learnt.get(groupId);
+    return {
+      kind: stated?.kind ?? learnt?.kind,
+      windowTokens: stated?.windowTokens ?? learnt?.windowTokens,
+      blockSizeTokens: this.blockSizeTokens(groupId),
+    };
+  }
+
+  /** Forgets what was learnt; stated facts stay. */
+  forget(): void {
+    this.learnt.clear();
+    this.learntLookahead = undefined;
+    this.learntUnit = 0;
+    this.currentRevision += 1;
+  }
+
+  /**
+   * Learns from a store that names `groupId` (0 stands for "no group" in an ungrouped stream), or refuses it
+   * whole. `isLocal`: the blocks are in the GPU; only such stores define block sizes and look-ahead.
+   */
+  learn(event: StoreEvent, groupId: GroupId, isLocal: boolean): Result<undefined> {
+    const stated = this.stated.get(groupId);
+    if (stated?.isPrivate === true) return refuse("group_private", "group_idx");
+    if (stated === undefined && this.config.isRosterComplete) {
+      return refuse("roster_contradicts", "group_idx");
+    }
+    let group = this.learnt.get(groupId);
+    if (group === undefined && stated === undefined && this.groupCount() >= LIMITS.groupsPerRank.value) {
+      return refuse("too_many_groups", "group_idx");
+    }
+    const kind = event.kind === NO_KIND && stated?.kind !== undefined ? undefined : event.kind;
+    const knownKind = stated?.kind ?? group?.kind;
+    if (kind !== undefined && knownKind !== undefined && kind !== knownKind) {
+      return refuse("kind_contradicts", "kv_cache_spec_kind");
+    }
+    const knownWindow = stated?.windowTokens ?? group?.windowTokens;
+    const window = event.windowTokens;
+    if (window !== undefined && knownWindow !== undefined && window !== knownWindow) {
+      return refuse("window_contradicts", "kv_cache_spec_sliding_window");
+    }
+    const lookahead = isLocal ? this.learnLookahead(event) : ok(undefined);
+    if (!lookahead.ok) return lookahead;
+    const statedSize = stated?.blockSizeTokens;
+    const size = event.blockSizeTokens;
+    if (isLocal && statedSize !== undefined && size > statedSize) {
+      return refuse("block_size_contradicts", "block_size");
+    }
+    const unit = this.config.hashBlockSizeTokens;
+    if (isLocal && unit !== undefined && size % unit !== 0) {
+      return refuse("block_size_contradicts", "block_size");
+    }
+    if (group === undefined) {
+      group = {
+        kind: undefined,
+        windowTokens: undefined,
+        largestBlockTokens: 0,
+        hasPartial: false,
+        isSeen: false,
+      };
+      this.learnt.set(groupId, group);
+    }
+    this.note(group, kind, window, isLocal ? size : 0);
+    return ok(undefined);
+  }
+
+  /** The whole description, derived values included. */
+  describe(): EngineDescription {
+    const groups: GroupDescription[] = [];
+    for (const groupId of this.groupIds()) groups.push(this.describeGroup(groupId));
+    const derivation: DerivationGroup[] = groups.map((group) => ({
+      kind: group.kind,
+      blockSizeTokens: group.blockSizeTokens,
+      isPrivate: group.isPrivate,
+      hasPartial: this.learnt.get(group.groupId)?.hasPartial ?? false,
+    }));
+    const layout = deriveLayout(derivation, {
+      schedulerBlockSizeTokens: this.config.schedulerBlockSizeTokens,
+      hashBlockSizeTokens: this.config.hashBlockSizeTokens,
+      isFine: this.config.isFine,
+      smallestUnitTokens: this.learntUnit,
+    });
+    const isStated =
+      this.config.isRosterComplete && this.config.lookaheadTokens !== undefined && layout.isStated;
+    return {
+      vllmVersion: this.config.vllmVersion,
+      groups,
+      isRosterComplete: this.config.isRosterComplete,
+      schedulerBlockSizeTokens: layout.schedulerBlockSizeTokens,
+      hashBlockSizeTokens: layout.hashBlockSizeTokens,
+      isFine: layout.isFine,
+      lookaheadTokens: this.lookaheadTokens ?? 0,
+      eagleBound: this.config.eagleBound ?? "hash_end",
+      replayTokens: this.config.replayTokens ?? 0,
+      retentionInterval: this.config.retentionInterval,
+      unsupportedReason: this.config.unsupportedReason,
+      layoutCertainty: isStated ? "configured" : "assumed",
+    };
+  }
+
+  private groupIds(): readonly GroupId[] {
+    const ids = new Set<GroupId>([...this.stated.keys(), ...this.learnt.keys()]);
+    return [...ids].sort((a, b) => a - b);
+  }
+
+  private groupCount(): number {
+    return this.groupIds().length;
+  }
+
+  private describeGroup(groupId: GroupId): GroupDescription {
+    const stated = this.stated.get(groupId);
+    const learnt = this.learnt.get(groupId);
+    const isKindStated = stated?.kind !== undefined;
+    return {
+      groupId,
+      kind: stated?.kind ?? learnt?.kind,
+      blockSizeTokens: this.blockSizeTokens(groupId),
+      windowTokens: stated?.windowTokens ?? learnt?.windowTokens,
+      chunkTokens: stated?.chunkTokens,
+      isPrivate: stated?.isPrivate ?? false,
+      dropsBlock: stated?.dropsBlock ?? false,
+      specClass: stated?.specClass,
+      certainty: isKindStated ? "configured" : learnt?.kind === undefined ? "assumed" : "learnt",
+      isSeen: learnt?.isSeen ?? false,
+    };
+  }
+
+  private learnLookahead(event: StoreEvent): Result<undefined> {
+    if (event.hashes.length === 0) return ok(undefined);
+    const said = event.lookaheadTokens?.[0]?.length ?? 0;
+    const known = this.lookaheadTokens;
+    if (known !== undefined) {
+      return known === said ? ok(undefined) : refuse("lookahead_contradicts", "lookahead_token_ids");
+    }
+    this.learntLookahead = said;
+    if (said > 0) this.currentRevision += 1;
+    return ok(undefined);
+  }
+
+  private note(
+    group: LearntGroup,
+    kind: string | undefined,
+    window: number | undefined,
+    size: number,
+  ): void {
+    const before = `${group.kind}/${group.windowTokens}/${group.largestBlockTokens}/${
+      group.hasPartial
+    }/${group.isSeen}/${this.learntUnit}`;
+    group.isSeen = true;
+    group.kind ??= kind;
+    group.windowTokens ??= window;
+    if (size > 0) {
+      if (group.largestBlockTokens > 0 && size !== group.largestBlockTokens) {
+        group.hasPartial = true;
+      }
+      group.largestBlockTokens = Math.max(group.largestBlockTokens, size);
+      this.learntUnit = greatestCommonDivisor(this.learntUnit, size);
+    }
+    const after = `${group.kind}/${group.windowTokens}/${group.largestBlockTokens}/${
+      group.hasPartial
+    }/${group.isSeen}/${this.learntUnit}`;
+    if (before !== after) this.currentRevision += 1;
+  }
+}

@@ -1,0 +1,90 @@
+/**
+ * What it is: the residency slots of one rank: (group, medium, locality, ownership), interned.
+ * Owns: the slots; their indexes are dense and never reused within an epoch.
+ * Refuses: more distinct media (with locality and ownership) than the bound.
+ * Does not do: count blocks.
+ */
+import type { GroupId } from "@kv-group-bridge/protocol";
+import type { Slot } from "./block.ts";
+import type { Residency } from "./vllm-event.ts";
+
+/** True for what the engine's own lookup reads. "LOCAL" and nothing said are the same. */
+export function isLocalGpu(residency: Residency): boolean {
+  return (
+    residency.medium === "GPU" &&
+    localityOf(residency) === "" &&
+    residency.ownership === ""
+  );
+}
+
+function localityOf(residency: Residency): string {
+  return residency.locality === "LOCAL" ? "" : residency.locality;
+}
+
+function residencyKey(residency: Residency): string {
+  return JSON.stringify([residency.medium, localityOf(residency), residency.ownership]);
+}
+
+/** Interns slots. */
+export class SlotTable {
+  private readonly maxMedia: number;
+  private readonly slots: Slot[] = [];
+  private readonly byKey = new Map<string, Slot>();
+  private readonly media = new Set<string>();
+
+  constructor(maxMedia: number) {
+    this.maxMedia = maxMedia;
+  }
+
+  /** The slot of a group and residency; undefined when a further medium would pass the bound. */
+  intern(groupId: GroupId, residency: Residency): Slot | undefined {
+    const media = residencyKey(residency);
+    const key = `${groupId} ${media}`;
+    const known = this.byKey.get(key);
+    if (known !== undefined) return known;
+    if (!this.media.has(media) && this.media.size >= this.maxMedia) return undefined;
+    this.media.add(media);
+    const slot: Slot = {
+      index: this.slots.length,
+      groupId,
+      medium: residency.medium,
+      locality: localityOf(residency),
+      ownership: residency.ownership,
+      isLocalGpu: isLocalGpu(residency),
+    };
+    this.slots.push(slot);
+    this.byKey.set(key, slot);
+    return slot;
+  }
+
+  /** Slots of exactly this residency; `groupId` undefined = of every group. */
+  matching(groupId: GroupId | undefined, residency: Residency): readonly Slot[] {
+    if (groupId === undefined) {
+      const media = residencyKey(residency);
+      return this.slots.filter((slot) => residencyKey(slot) === media);
+    }
+    const slot = this.byKey.get(`${groupId} ${residencyKey(residency)}`);
+    return slot === undefined ? [] : [slot];
+  }
+
+  /** Slots of a group and medium, whatever locality and ownership; undefined = every one. */
+  inScope(groupId: GroupId | undefined, medium: string | undefined): readonly Slot[] {
+    return this.slots.filter(
+      (slot) =>
+        (groupId === undefined || slot.groupId === groupId) &&
+        (medium === undefined || slot.medium === medium),
+    );
+  }
+
+  /** Every slot, by index. */
+  all(): readonly Slot[] {
+    return this.slots;
+  }
+
+  /** Forgets every slot. */
+  clear(): void {
+    this.slots.length = 0;
+    this.byKey.clear();
+    this.media.clear();
+  }
+}

@@ -1,0 +1,229 @@
+/**
+ * What it is: one subscriber of one rank, as a synchronous state machine: needs a start → takes the snapshot
+ * piece by piece, live items in between → live. An overflow or a new epoch leads back to the first state.
+ * Owns: its queue and the account of its bytes; items are shared with other subscribers and never changed.
+ * Refuses: nothing; at the bound the queue is emptied and a new start and snapshot follow.
+ * Does not do: wait, or serialise.
+ */
+import { create } from "@bufbuild/protobuf";
+import {
+  Projection,
+  type SnapshotChunk,
+  SnapshotChunkSchema,
+  type Start,
+} from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
+import { invariant } from "@kv-group-bridge/runtime";
+import type { RankView, SnapshotReader } from "./rank-output.ts";
+
+/** Field `no` of SubscribeResponse, serialised: 3 batch, 4 withdraw, 5 heartbeat, 6 engine. */
+export interface FieldItem {
+  readonly type: "field";
+  readonly no: 3 | 4 | 5 | 6;
+  /** The message with its length before it, as it stands on the wire after the field's tag. */
+  readonly delimited: Uint8Array;
+  /** The message alone: a view into `delimited`. */
+  readonly bytes: Uint8Array;
+}
+
+/** What a subscriber takes: a typed message, or bytes that are the same for all subscribers. */
+export type QueueItem =
+  | { readonly type: "start"; readonly start: Start }
+  | { readonly type: "snapshot_chunk"; readonly chunk: SnapshotChunk }
+  | FieldItem;
+
+/** What the fan-out gives to a subscriber. */
+export interface SubscriberOptions {
+  readonly view: RankView;
+  readonly projection: Projection;
+  readonly heartbeatIntervalMs: number;
+  readonly queueBytes: number;
+  readonly snapshotChunkBlocks: number;
+  readonly onWake: () => void;
+  readonly onClose: () => void;
+}
+
+/** What one subscriber took and lost. */
+export interface SubscriberCounts {
+  /** `start` messages taken. */
+  readonly starts: number;
+  /** Times the queue was emptied because it was full; each leads to a new `start`. */
+  readonly overflows: number;
+  /** Snapshot pieces taken, the empty last one included. */
+  readonly snapshotChunks: number;
+}
+
+/** Charged for each queued item beside its bytes: the slot and its share of the item. */
+export const ITEM_OVERHEAD_BYTES = 64;
+
+type State = "needs_start" | "snapshot" | "live" | "closed";
+
+/** Made by `FanOut.subscribe` alone. */
+export class Subscriber {
+  readonly projection: Projection;
+  readonly #options: SubscriberOptions;
+  #state: State = "needs_start";
+  #queue: FieldItem[] = [];
+  #head = 0;
+  #queuedBytes = 0;
+  #heartbeat: FieldItem | undefined;
+  #snapshot: SnapshotReader | undefined;
+  #chunkIndex = 0;
+  #starts = 0;
+  #overflows = 0;
+  #snapshotChunks = 0;
+
+  constructor(options: SubscriberOptions) {
+    this.#options = options;
+    this.projection = options.projection;
+  }
+
+  /**
+   * Takes the next item; undefined = nothing now, `onWake` follows. Never to be called while the rank is
+   * inside `receive`: the mirror must be at rest. After `close`: always undefined.
+   */
+  next(): QueueItem | undefined {
+    const queued = this.#shift();
+    if (queued !== undefined) return queued;
+    if (this.#state === "closed") return undefined;
+    if (this.#state === "needs_start") return { type: "start", start: this.#begin() };
+    const heartbeat = this.#heartbeat;
+    if (heartbeat !== undefined) {
+      this.#heartbeat = undefined;
+      return heartbeat;
+    }
+    if (this.#state === "snapshot") return { type: "snapshot_chunk", chunk: this.#nextChunk() };
+    return undefined;
+  }
+
+  /** Queues a live item. A subscriber without a start skips it: its snapshot will contain it. */
+  offer(item: FieldItem): void {
+    if (this.#state !== "snapshot" && this.#state !== "live") return;
+    const cost = item.delimited.length + ITEM_OVERHEAD_BYTES;
+    if (this.#queuedBytes + cost > this.#options.queueBytes) {
+      this.#overflows++;
+      this.#reset();
+    } else {
+      this.#queue.push(item);
+      this.#queuedBytes += cost;
+    }
+    this.#options.onWake();
+  }
+
+  /** Keeps the newest heartbeat until everything queued is taken. */
+  offerHeartbeat(item: FieldItem): void {
+    if (this.#state !== "snapshot" && this.#state !== "live") return;
+    this.#heartbeat = item;
+    this.#options.onWake();
+  }
+
+  /** A new epoch: what is queued is void; `withdraw`, then a new start and snapshot are taken instead. */
+  restart(withdraw: FieldItem): void {
+    if (this.#state === "closed") return;
+    const hasBegun = this.#state !== "needs_start" || this.#head < this.#queue.length;
+    this.#reset();
+    if (hasBegun) {
+      this.#queue.push(withdraw);
+      this.#queuedBytes = withdraw.delimited.length + ITEM_OVERHEAD_BYTES;
+    }
+    this.#options.onWake();
+  }
+
+  /** Leaves the fan-out and frees the queue. A second call does nothing. */
+  close(): void {
+    if (this.#state === "closed") return;
+    this.#reset();
+    this.#state = "closed";
+    this.#options.onClose();
+    this.#options.onWake();
+  }
+
+  /** True after `close`. */
+  get isClosed(): boolean {
+    return this.#state === "closed";
+  }
+
+  /** Bytes queued, with the overhead of each item. Never more than the bound. */
+  get queuedBytes(): number {
+    return this.#queuedBytes;
+  }
+
+  /** Totals of this subscriber since it came. */
+  get counts(): SubscriberCounts {
+    return {
+      starts: this.#starts,
+      overflows: this.#overflows,
+      snapshotChunks: this.#snapshotChunks,
+    };
+  }
+
+  /** Recomputes the queue's account and checks the state. */
+  audit(): void {
+    let bytes = 0;
+    for (let i = this.#head; i < this.#queue.length; i++) {
+      bytes += (this.#queue[i]?.delimited.length ?? 0) + ITEM_OVERHEAD_BYTES;
+    }
+    invariant(bytes === this.#queuedBytes, "the account equals the queue");
+    const isOneWithdrawal = this.#state === "needs_start" && this.#queue.length === 1;
+    invariant(bytes <= this.#options.queueBytes || isOneWithdrawal, "the bound holds");
+    invariant(
+      (this.#snapshot !== undefined) === (this.#state === "snapshot"),
+      "a reader is open during the snapshot only",
+    );
+    invariant(this.#heartbeat === undefined || this.#state !== "closed", "closed holds nothing");
+  }
+
+  #shift(): FieldItem | undefined {
+    const item = this.#queue[this.#head];
+    if (item === undefined) return undefined;
+    this.#head++;
+    this.#queuedBytes -= item.delimited.length + ITEM_OVERHEAD_BYTES;
+    if (this.#head === this.#queue.length) {
+      this.#queue = [];
+      this.#head = 0;
+    } else if (this.#head >= 1024 && this.#head * 2 >= this.#queue.length) {
+      this.#queue = this.#queue.slice(this.#head);
+      this.#head = 0;
+    }
+    invariant(this.#queuedBytes >= 0, "no byte is given back twice");
+    return item;
+  }
+
+  #reset(): void {
+    this.#queue = [];
+    this.#head = 0;
+    this.#queuedBytes = 0;
+    this.#heartbeat = undefined;
+    this.#snapshot = undefined;
+    this.#state = "needs_start";
+  }
+
+  #begin(): Start {
+    const { view, heartbeatIntervalMs } = this.#options;
+    const start = view.start(this.projection);
+    start.heartbeatIntervalMs = heartbeatIntervalMs;
+    start.isResumed = false;
+    this.#starts++;
+    if (this.projection === Projection.ENGINE) {
+      this.#state = "live";
+    } else {
+      this.#snapshot = view.openSnapshot();
+      this.#chunkIndex = 0;
+      this.#state = "snapshot";
+    }
+    return start;
+  }
+
+  /** The last piece is always an empty one: only a read that finds nothing knows that it is the last. */
+  #nextChunk(): SnapshotChunk {
+    invariant(this.#snapshot !== undefined, "a reader is open during the snapshot");
+    const events = this.#snapshot.next(this.#options.snapshotChunkBlocks);
+    const index = this.#chunkIndex++;
+    this.#snapshotChunks++;
+    if (events !== undefined) {
+      return create(SnapshotChunkSchema, { index, isLast: false, events: [...events] });
+    }
+    this.#snapshot = undefined;
+    this.#state = "live";
+    return create(SnapshotChunkSchema, { index, isLast: true });
+  }
+}

@@ -1,0 +1,196 @@
+/**
+ * What it is: the adapter between a bridge's Connect service and subscriptions: one HTTP/2 connection a
+ * bridge, one stream a rank.
+ * Owns: the connection and its streams. Invariants: no handler is called before `open` has returned or
+ * after `close`; each stream ends with exactly one `onEnded` unless it was closed.
+ * Refuses: nothing; it translates what went wrong into a closed list.
+ * Does not do: decide, retry, keep state.
+ */
+import { create } from "@bufbuild/protobuf";
+import { type Client, Code, ConnectError, createClient, type Transport } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import {
+  BridgeService,
+  type KeyScheme,
+  Projection,
+  SubscribeRequestSchema,
+  type SubscribeResponse,
+} from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
+import { type DpRank, LIMITS } from "@kv-group-bridge/protocol";
+import type { Clock } from "@kv-group-bridge/runtime";
+import type { SubscriptionError } from "./subscription.ts";
+import { WideSessionManager } from "./wide-session-manager.ts";
+
+/** Certificates for a bridge; PEM. `cert` and `key` are the gateway's own, for mutual TLS. */
+export interface ClientTls {
+  readonly ca?: string | Buffer;
+  readonly cert?: string | Buffer;
+  readonly key?: string | Buffer;
+}
+
+/** Where a bridge is. `url` is http:// (h2c) or https://. */
+export interface BridgeAddress {
+  readonly url: string;
+  readonly tls: ClientTls | undefined;
+}
+
+/** What happens on one stream. */
+export interface StreamHandlers {
+  /** The bridge accepted the call. */
+  onOpened(): void;
+  onMessage(message: SubscribeResponse): void;
+  /** Last call. */
+  onEnded(error: SubscriptionError): void;
+}
+
+/** One bridge. Both methods are synchronous; handlers are called later and never after a `close`. */
+export interface BridgeSource {
+  /** Opens the stream of one rank; the returned function ends it. */
+  open(dpRank: DpRank, handlers: StreamHandlers): () => void;
+  /** Ends all streams and the connection. */
+  close(): void;
+}
+
+/** A transport and what ends its connection. */
+export interface BridgeTransport {
+  readonly transport: Transport;
+  close(): void;
+}
+
+/** What a source needs beside its transport. */
+export interface ConnectSourceOptions {
+  readonly keyScheme: KeyScheme;
+  readonly clock: Clock;
+  /** Resolves after other work of the event loop had its turn. */
+  readonly yieldToLoop: () => Promise<void>;
+}
+
+/** A gRPC transport to one bridge over its own HTTP/2 connection with keepalive and wide windows. */
+export function grpcTransport(address: BridgeAddress): BridgeTransport {
+  const sessions = new WideSessionManager(
+    address.url,
+    {
+      pingIntervalMs: LIMITS.keepaliveIntervalMs.value,
+      pingTimeoutMs: LIMITS.keepaliveTimeoutMs.value,
+      connectTimeoutMs: LIMITS.connectTimeoutMs.value,
+    },
+    address.tls ?? {},
+  );
+  const transport = createGrpcTransport({
+    baseUrl: address.url,
+    sessionManager: sessions,
+    // Compression costs five times the throughput on keys, which do not compress.
+    acceptCompression: [],
+    readMaxBytes: LIMITS.responseBytes.value,
+  });
+  return { transport, close: () => sessions.abort() };
+}
+
+/** Follows ranks of one bridge over a transport. */
+export class ConnectSource implements BridgeSource {
+  private readonly bridge: BridgeTransport;
+  private readonly client: Client<typeof BridgeService>;
+  private readonly options: ConnectSourceOptions;
+  private readonly streams = new Set<AbortController>();
+
+  constructor(bridge: BridgeTransport, options: ConnectSourceOptions) {
+    this.bridge = bridge;
+    this.client = createClient(BridgeService, bridge.transport);
+    this.options = options;
+  }
+
+  open(dpRank: DpRank, handlers: StreamHandlers): () => void {
+    const controller = new AbortController();
+    this.streams.add(controller);
+    void this.follow(dpRank, handlers, controller);
+    return () => controller.abort();
+  }
+
+  close(): void {
+    for (const controller of this.streams) controller.abort();
+    this.bridge.close();
+  }
+
+  /** A handler that throws rejects this promise on purpose: that is our bug and ends the process. */
+  private async follow(
+    dpRank: DpRank,
+    handlers: StreamHandlers,
+    controller: AbortController,
+  ): Promise<void> {
+    const { signal } = controller;
+    const { clock, keyScheme, yieldToLoop } = this.options;
+    const request = create(SubscribeRequestSchema, {
+      dpRank,
+      projection: Projection.PREFIX_KEYS,
+      keyScheme,
+    });
+    const onHeader = (): void => {
+      if (!signal.aborted) handlers.onOpened();
+    };
+    // Not in this tick: `open` returns before anything is called.
+    await Promise.resolve();
+    let error: SubscriptionError | undefined;
+    try {
+      const stream = this.client.subscribe(request, { signal, onHeader });
+      const iterator = stream[Symbol.asyncIterator]();
+      let sliceStartMs = clock.nowMs();
+      while (!signal.aborted) {
+        const next = await settle(iterator.next());
+        if (signal.aborted) break;
+        if (!next.ok) error = next.error;
+        else if (next.value.done === true) error = "stream_ended";
+        if (!next.ok || next.value.done === true) break;
+        handlers.onMessage(next.value.value);
+        if (clock.nowMs() - sliceStartMs < LIMITS.receiveSliceMs.value) continue;
+        await yieldToLoop();
+        sliceStartMs = clock.nowMs();
+      }
+    } finally {
+      this.streams.delete(controller);
+      const wasClosed = signal.aborted;
+      controller.abort();
+      if (!wasClosed && error !== undefined) handlers.onEnded(error);
+    }
+  }
+}
+
+type Settled<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly error: SubscriptionError };
+
+async function settle<T>(promise: Promise<T>): Promise<Settled<T>> {
+  try {
+    return { ok: true, value: await promise };
+  } catch (error) {
+    return { ok: false, error: classify(error) };
+  }
+}
+
+/** The closed-list name of a failed call. Codes are matched, never messages (node-stack.md §4.3 row 8). */
+export function classify(error: unknown): SubscriptionError {
+  switch (ConnectError.from(error).code) {
+    case Code.Unavailable:
+    case Code.Canceled:
+    case Code.Aborted:
+    case Code.DeadlineExceeded:
+      return "bridge_unreachable";
+    case Code.FailedPrecondition:
+      return "key_scheme_mismatch";
+    case Code.NotFound:
+      return "rank_unknown";
+    case Code.PermissionDenied:
+      return "permission_denied";
+    case Code.Unauthenticated:
+      return "unauthenticated";
+    case Code.Unimplemented:
+      return "unimplemented";
+    case Code.ResourceExhausted:
+      return "resource_exhausted";
+    case Code.InvalidArgument:
+    case Code.OutOfRange:
+    case Code.DataLoss:
+      return "bridge_protocol";
+    default:
+      return "bridge_failed";
+  }
+}

@@ -1,0 +1,47 @@
+export { contains, type Cursor, type Succession, succession } from "./cursor.ts";
+export {
+  type Certainty,
+  type EagleBound,
+  type EngineDescription,
+  engineDescriptionFromWire,
+  engineDescriptionToWire,
+  type GroupDescription,
+} from "./engine-description.ts";
+export {
+  ERROR_CODES,
+  type ErrorCode,
+  KvEventsError,
+  ok,
+  REFUSAL_REASONS,
+  type Refusal,
+  type RefusalReason,
+  type Result,
+  refuse,
+} from "./errors.ts";
+export {
+  type BlockHash,
+  blockHashBytes,
+  type DpRank,
+  type Epoch,
+  type GroupId,
+  isUint32,
+  parseByteHash,
+  parseDpRank,
+  parseEpoch,
+  parseGroupId,
+  parseIntegerHash,
+  parseSequenceFrame,
+  parseSequenceNumber,
+  type SequenceNumber,
+} from "./ids.ts";
+export { type Limit, LIMITS, type LimitName } from "./limits.ts";
+export {
+  type ItemStart,
+  KEY_SCHEME_ID,
+  KeyedHasher,
+  type Namespace,
+  PLAIN,
+  PrefixState,
+  STATE_WORDS,
+  writeKey,
+} from "./prefix-key.ts";

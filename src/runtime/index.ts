@@ -1,0 +1,1 @@
+export { InvariantViolation, invariant, unreachable } from "./invariant.ts";
