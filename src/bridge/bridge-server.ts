@@ -16,7 +16,7 @@ import {
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { BridgeService } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import { KvEventsError, LIMITS } from "@kv-group-bridge/protocol";
-import { type Cancel, invariant, type Timers } from "@kv-group-bridge/runtime";
+import type { Cancel, Timers } from "@kv-group-bridge/runtime";
 import { type ListenAddress, listen } from "./listen.ts";
 import { type BridgeServiceOptions, bridgeService } from "./service.ts";
 import { drainingError } from "./subscriber-stream.ts";
@@ -49,18 +49,19 @@ const MAX_CONNECTIONS = 1_024;
 
 /** A server that listens once and closes once. */
 export class BridgeServer {
-  readonly #options: BridgeServerOptions;
-  readonly #shutdown = new AbortController();
-  readonly #server: Http2Server | Http2SecureServer;
-  readonly #sessions = new Set<ServerHttp2Session>();
-  readonly #unanswered = new Set<ServerHttp2Session>();
-  #cancelPings: Cancel | undefined;
-  #closing: Promise<void> | undefined;
+  private readonly options: BridgeServerOptions;
+  private readonly shutdown = new AbortController();
+  private readonly server: Http2Server | Http2SecureServer;
+  private readonly sessions = new Set<ServerHttp2Session>();
+  private readonly unanswered = new Set<ServerHttp2Session>();
+  private cancelPings: Cancel | undefined;
+  private closing: Promise<void> | undefined;
+  private onGone: (() => void) | undefined;
 
   /** Fails with `tls_invalid`. Does not listen. */
   constructor(options: BridgeServerOptions) {
-    this.#options = options;
-    const { signal } = this.#shutdown;
+    this.options = options;
+    const { signal } = this.shutdown;
     const handler = connectNodeAdapter({
       routes: (router) => {
         router.service(BridgeService, bridgeService({ ...options.service, shutdown: signal }));
@@ -70,23 +71,23 @@ export class BridgeServer {
       writeMaxBytes: LIMITS.responseBytes.value,
       shutdownSignal: signal,
     });
-    this.#server = createListener(options.tls, handler);
-    this.#server.maxConnections = MAX_CONNECTIONS;
-    this.#server.on("session", (session) => this.#track(session));
+    this.server = createListener(options.tls, handler);
+    this.server.maxConnections = MAX_CONNECTIONS;
+    this.server.on("session", (session) => this.track(session));
   }
 
   /** Listens; fails with `listen_failed`. */
   async start(): Promise<ListenAddress> {
-    const address = await listen(this.#server, this.#options);
-    this.#cancelPings = this.#options.timers.every(LIMITS.keepaliveIntervalMs.value, () =>
-      this.#pingAll(),
+    const address = await listen(this.server, this.options);
+    this.cancelPings = this.options.timers.every(LIMITS.keepaliveIntervalMs.value, () =>
+      this.pingAll(),
     );
     return address;
   }
 
   /** False once `close` was called. */
   get isServing(): boolean {
-    return this.#server.listening && this.#closing === undefined;
+    return this.server.listening && this.closing === undefined;
   }
 
   /**
@@ -94,47 +95,49 @@ export class BridgeServer {
    * the grace period. Resolves when nothing is open. A second call gives the first one's promise.
    */
   close(): Promise<void> {
-    this.#closing ??= this.#drain();
-    return this.#closing;
+    this.closing ??= this.drain();
+    return this.closing;
   }
 
-  async #drain(): Promise<void> {
-    this.#cancelPings?.();
-    this.#shutdown.abort(drainingError());
-    if (!this.#server.listening) return;
-    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
-    for (const session of this.#sessions) session.close();
-    const graceMs = this.#options.shutdownGraceMs ?? LIMITS.shutdownGraceMs.value;
-    const cancelGrace = this.#options.timers.after(graceMs, () => {
-      for (const session of this.#sessions) session.destroy();
+  private async drain(): Promise<void> {
+    this.cancelPings?.();
+    this.shutdown.abort(drainingError());
+    if (!this.server.listening) return;
+    const closed = new Promise<void>((resolve) => this.server.close(() => resolve()));
+    for (const session of this.sessions) session.close();
+    const graceMs = this.options.shutdownGraceMs ?? LIMITS.shutdownGraceMs.value;
+    const cancelGrace = this.options.timers.after(graceMs, () => {
+      for (const session of this.sessions) session.destroy();
     });
     await closed;
+    // The listener's sockets are gone by now, but a session says so a turn later.
+    while (this.sessions.size > 0) await new Promise<void>((resolve) => (this.onGone = resolve));
     cancelGrace();
-    invariant(this.#sessions.size === 0, "a closed server has no session");
   }
 
-  #track(session: ServerHttp2Session): void {
-    this.#sessions.add(session);
+  private track(session: ServerHttp2Session): void {
+    this.sessions.add(session);
     // A peer that resets is no failure of ours; the streams' signals tell the service.
     session.on("error", () => session.destroy());
     session.once("close", () => {
-      this.#sessions.delete(session);
-      this.#unanswered.delete(session);
+      this.sessions.delete(session);
+      this.unanswered.delete(session);
+      this.onGone?.();
     });
-    if (this.#closing !== undefined) session.close();
+    if (this.closing !== undefined) session.close();
   }
 
   /** A peer that is gone without a word would hold its subscribers until TCP gives up. */
-  #pingAll(): void {
-    for (const session of this.#sessions) {
+  private pingAll(): void {
+    for (const session of this.sessions) {
       if (session.destroyed) continue;
-      if (this.#unanswered.has(session)) {
+      if (this.unanswered.has(session)) {
         session.destroy();
         continue;
       }
-      this.#unanswered.add(session);
+      this.unanswered.add(session);
       session.ping((error) => {
-        if (error === null) this.#unanswered.delete(session);
+        if (error === null) this.unanswered.delete(session);
       });
     }
   }

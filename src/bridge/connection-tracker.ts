@@ -8,28 +8,28 @@
 
 /** Each method returns the new state when it changed, else undefined. */
 export class ConnectionTracker {
-  #peers = 0;
-  #failedHandshakes = 0;
+  private peers = 0;
+  private failedHandshakes = 0;
 
   /** A peer is usable. */
   handshake(): boolean | undefined {
-    this.#peers++;
-    return this.#peers === 1 ? true : undefined;
+    this.peers++;
+    return this.peers === 1 ? true : undefined;
   }
 
   /** A peer never became usable; its disconnect follows. */
   handshakeFailed(): void {
-    this.#failedHandshakes++;
+    this.failedHandshakes++;
   }
 
   /** A peer is gone, or a failed handshake's connection is. */
   disconnect(): boolean | undefined {
-    if (this.#failedHandshakes > 0) {
-      this.#failedHandshakes--;
+    if (this.failedHandshakes > 0) {
+      this.failedHandshakes--;
       return undefined;
     }
-    if (this.#peers === 0) return undefined;
-    this.#peers--;
-    return this.#peers === 0 ? false : undefined;
+    if (this.peers === 0) return undefined;
+    this.peers--;
+    return this.peers === 0 ? false : undefined;
   }
 }

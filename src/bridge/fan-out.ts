@@ -37,23 +37,23 @@ export interface FanOutCounters extends SubscriberCounts {
 
 /** Fans one rank out. Nothing here blocks, and no subscriber can slow another one. */
 export class FanOut {
-  readonly #view: RankView;
-  readonly #heartbeatIntervalMs: number;
-  readonly #queueBytes: number;
-  readonly #maxSubscribers: number;
-  readonly #snapshotChunkBlocks: number;
-  readonly #subscribers = new Set<Subscriber>();
-  #retired: SubscriberCounts = { starts: 0, overflows: 0, snapshotChunks: 0 };
-  #refusedSubscribers = 0;
+  private readonly view: RankView;
+  private readonly heartbeatIntervalMs: number;
+  private readonly queueBytes: number;
+  private readonly maxSubscribers: number;
+  private readonly snapshotChunkBlocks: number;
+  private readonly subscribers = new Set<Subscriber>();
+  private retired: SubscriberCounts = { starts: 0, overflows: 0, snapshotChunks: 0 };
+  private refusedSubscribers = 0;
 
   constructor(options: FanOutOptions) {
-    this.#view = options.view;
-    this.#heartbeatIntervalMs = options.heartbeatIntervalMs ?? LIMITS.heartbeatIntervalMs.value;
-    this.#queueBytes = options.queueBytes ?? LIMITS.subscriberQueueBytes.value;
-    this.#maxSubscribers = options.maxSubscribers ?? LIMITS.subscribersPerRank.value;
-    this.#snapshotChunkBlocks = options.snapshotChunkBlocks ?? LIMITS.snapshotChunkBlocks.value;
-    invariant(this.#queueBytes > 0, "a subscriber's queue has room");
-    invariant(this.#snapshotChunkBlocks > 0, "a snapshot piece has room");
+    this.view = options.view;
+    this.heartbeatIntervalMs = options.heartbeatIntervalMs ?? LIMITS.heartbeatIntervalMs.value;
+    this.queueBytes = options.queueBytes ?? LIMITS.subscriberQueueBytes.value;
+    this.maxSubscribers = options.maxSubscribers ?? LIMITS.subscribersPerRank.value;
+    this.snapshotChunkBlocks = options.snapshotChunkBlocks ?? LIMITS.snapshotChunkBlocks.value;
+    invariant(this.queueBytes > 0, "a subscriber's queue has room");
+    invariant(this.snapshotChunkBlocks > 0, "a snapshot piece has room");
   }
 
   /**
@@ -65,39 +65,39 @@ export class FanOut {
     readonly onWake: () => void;
   }): Subscriber | undefined {
     invariant(options.projection !== Projection.UNSPECIFIED, "the service resolves the default");
-    if (this.#subscribers.size >= this.#maxSubscribers) {
-      this.#refusedSubscribers++;
+    if (this.subscribers.size >= this.maxSubscribers) {
+      this.refusedSubscribers++;
       return undefined;
     }
     const subscriber = new Subscriber({
-      view: this.#view,
+      view: this.view,
       projection: options.projection,
-      heartbeatIntervalMs: this.#heartbeatIntervalMs,
-      queueBytes: this.#queueBytes,
-      snapshotChunkBlocks: this.#snapshotChunkBlocks,
+      heartbeatIntervalMs: this.heartbeatIntervalMs,
+      queueBytes: this.queueBytes,
+      snapshotChunkBlocks: this.snapshotChunkBlocks,
       onWake: options.onWake,
-      onClose: () => this.#remove(subscriber),
+      onClose: () => this.remove(subscriber),
     });
-    this.#subscribers.add(subscriber);
+    this.subscribers.add(subscriber);
     return subscriber;
   }
 
   /** Hands one output to every subscriber, in the order of calls. */
   publish(output: RankOutput): void {
-    if (this.#subscribers.size === 0) return;
+    if (this.subscribers.size === 0) return;
     switch (output.type) {
       case "batch":
-        this.#publishBatch(output.keyBytes, output.engineBytes);
+        this.publishBatch(output.keyBytes, output.engineBytes);
         return;
       case "withdraw":
-        this.#offerAll(fieldItem(4, output.bytes));
+        this.offerAll(fieldItem(4, output.bytes));
         return;
       case "engine":
-        this.#offerAll(fieldItem(6, output.bytes));
+        this.offerAll(fieldItem(6, output.bytes));
         return;
       case "epoch": {
         const item = fieldItem(4, output.bytes);
-        for (const subscriber of this.#subscribers) subscriber.restart(item);
+        for (const subscriber of this.subscribers) subscriber.restart(item);
         return;
       }
       default:
@@ -107,33 +107,33 @@ export class FanOut {
 
   /** Says that the rank lives; replaces a heartbeat that was not taken yet. Driven by a timer outside. */
   heartbeat(heartbeat: Heartbeat): void {
-    if (this.#subscribers.size === 0) return;
+    if (this.subscribers.size === 0) return;
     const item = fieldItem(5, toBinary(HeartbeatSchema, heartbeat));
-    for (const subscriber of this.#subscribers) subscriber.offerHeartbeat(item);
+    for (const subscriber of this.subscribers) subscriber.offerHeartbeat(item);
   }
 
   /** Subscribers now. */
   get subscriberCount(): number {
-    return this.#subscribers.size;
+    return this.subscribers.size;
   }
 
   /** Totals since the start, with those of subscribers long gone. */
   counters(): FanOutCounters {
-    let total = this.#retired;
-    for (const subscriber of this.#subscribers) total = sum(total, subscriber.counts);
-    return { ...total, refusedSubscribers: this.#refusedSubscribers };
+    let total = this.retired;
+    for (const subscriber of this.subscribers) total = sum(total, subscriber.counts);
+    return { ...total, refusedSubscribers: this.refusedSubscribers };
   }
 
   /** Recomputes every subscriber's queue account. */
   audit(): void {
-    for (const subscriber of this.#subscribers) subscriber.audit();
-    invariant(this.#subscribers.size <= this.#maxSubscribers, "the limit holds");
+    for (const subscriber of this.subscribers) subscriber.audit();
+    invariant(this.subscribers.size <= this.maxSubscribers, "the limit holds");
   }
 
-  #publishBatch(keyBytes: Uint8Array, engineBytes: Uint8Array | undefined): void {
+  private publishBatch(keyBytes: Uint8Array, engineBytes: Uint8Array | undefined): void {
     let keyItem: FieldItem | undefined;
     let engineItem: FieldItem | undefined;
-    for (const subscriber of this.#subscribers) {
+    for (const subscriber of this.subscribers) {
       if (subscriber.projection === Projection.ENGINE) {
         invariant(engineBytes !== undefined, "an ENGINE subscriber has bytes to take");
         engineItem ??= fieldItem(3, engineBytes);
@@ -145,13 +145,13 @@ export class FanOut {
     }
   }
 
-  #offerAll(item: FieldItem): void {
-    for (const subscriber of this.#subscribers) subscriber.offer(item);
+  private offerAll(item: FieldItem): void {
+    for (const subscriber of this.subscribers) subscriber.offer(item);
   }
 
-  #remove(subscriber: Subscriber): void {
-    invariant(this.#subscribers.delete(subscriber), "a subscriber is closed once");
-    this.#retired = sum(this.#retired, subscriber.counts);
+  private remove(subscriber: Subscriber): void {
+    invariant(this.subscribers.delete(subscriber), "a subscriber is closed once");
+    this.retired = sum(this.retired, subscriber.counts);
   }
 }
 

@@ -191,7 +191,8 @@ const PROTO = Buffer.from("__proto__");
 
 /** The one name that the decoder answers with an error for the whole payload. */
 function isProto(bytes: Uint8Array, start: number, end: number): boolean {
-  return end - start === PROTO.length && PROTO.equals(bytes.subarray(start, end));
+  if (end - start !== PROTO.length || bytes[start] !== PROTO[0]) return false;
+  return PROTO.equals(bytes.subarray(start, end));
 }
 
 /**

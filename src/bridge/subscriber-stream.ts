@@ -20,21 +20,21 @@ import type { FieldItem, QueueItem, Subscriber } from "./subscriber.ts";
 
 /** A wait that is ended from outside. A `notify` with nobody waiting is kept. */
 export class Wakeup {
-  #isNotified = false;
-  #resolve: (() => void) | undefined;
+  private isNotified = false;
+  private resolve: (() => void) | undefined;
 
   /** Ends the wait, now or the next one. */
   notify(): void {
-    this.#isNotified = true;
-    const resolve = this.#resolve;
-    this.#resolve = undefined;
+    this.isNotified = true;
+    const resolve = this.resolve;
+    this.resolve = undefined;
     resolve?.();
   }
 
   /** Resolves after the next `notify`, or at once when there was one since the last wait. */
   async wait(): Promise<void> {
-    if (!this.#isNotified) await new Promise<void>((resolve) => (this.#resolve = resolve));
-    this.#isNotified = false;
+    if (!this.isNotified) await new Promise<void>((resolve) => (this.resolve = resolve));
+    this.isNotified = false;
   }
 }
 

@@ -60,20 +60,20 @@ type State = "needs_start" | "snapshot" | "live" | "closed";
 /** Made by `FanOut.subscribe` alone. */
 export class Subscriber {
   readonly projection: Projection;
-  readonly #options: SubscriberOptions;
-  #state: State = "needs_start";
-  #queue: FieldItem[] = [];
-  #head = 0;
-  #queuedBytes = 0;
-  #heartbeat: FieldItem | undefined;
-  #snapshot: SnapshotReader | undefined;
-  #chunkIndex = 0;
-  #starts = 0;
-  #overflows = 0;
-  #snapshotChunks = 0;
+  private readonly options: SubscriberOptions;
+  private state: State = "needs_start";
+  private queue: FieldItem[] = [];
+  private head = 0;
+  private heldBytes = 0;
+  private heartbeat: FieldItem | undefined;
+  private snapshot: SnapshotReader | undefined;
+  private chunkIndex = 0;
+  private startCount = 0;
+  private overflowCount = 0;
+  private chunkCount = 0;
 
   constructor(options: SubscriberOptions) {
-    this.#options = options;
+    this.options = options;
     this.projection = options.projection;
   }
 
@@ -82,148 +82,148 @@ export class Subscriber {
    * inside `receive`: the mirror must be at rest. After `close`: always undefined.
    */
   next(): QueueItem | undefined {
-    const queued = this.#shift();
+    const queued = this.shift();
     if (queued !== undefined) return queued;
-    if (this.#state === "closed") return undefined;
-    if (this.#state === "needs_start") return { type: "start", start: this.#begin() };
-    const heartbeat = this.#heartbeat;
+    if (this.state === "closed") return undefined;
+    if (this.state === "needs_start") return { type: "start", start: this.begin() };
+    const heartbeat = this.heartbeat;
     if (heartbeat !== undefined) {
-      this.#heartbeat = undefined;
+      this.heartbeat = undefined;
       return heartbeat;
     }
-    if (this.#state === "snapshot") return { type: "snapshot_chunk", chunk: this.#nextChunk() };
+    if (this.state === "snapshot") return { type: "snapshot_chunk", chunk: this.readChunk() };
     return undefined;
   }
 
   /** Queues a live item. A subscriber without a start skips it: its snapshot will contain it. */
   offer(item: FieldItem): void {
-    if (this.#state !== "snapshot" && this.#state !== "live") return;
+    if (this.state !== "snapshot" && this.state !== "live") return;
     const cost = item.delimited.length + ITEM_OVERHEAD_BYTES;
-    if (this.#queuedBytes + cost > this.#options.queueBytes) {
-      this.#overflows++;
-      this.#reset();
+    if (this.heldBytes + cost > this.options.queueBytes) {
+      this.overflowCount++;
+      this.reset();
     } else {
-      this.#queue.push(item);
-      this.#queuedBytes += cost;
+      this.queue.push(item);
+      this.heldBytes += cost;
     }
-    this.#options.onWake();
+    this.options.onWake();
   }
 
   /** Keeps the newest heartbeat until everything queued is taken. */
   offerHeartbeat(item: FieldItem): void {
-    if (this.#state !== "snapshot" && this.#state !== "live") return;
-    this.#heartbeat = item;
-    this.#options.onWake();
+    if (this.state !== "snapshot" && this.state !== "live") return;
+    this.heartbeat = item;
+    this.options.onWake();
   }
 
   /** A new epoch: what is queued is void; `withdraw`, then a new start and snapshot are taken instead. */
   restart(withdraw: FieldItem): void {
-    if (this.#state === "closed") return;
-    const hasBegun = this.#state !== "needs_start" || this.#head < this.#queue.length;
-    this.#reset();
+    if (this.state === "closed") return;
+    const hasBegun = this.state !== "needs_start" || this.head < this.queue.length;
+    this.reset();
     if (hasBegun) {
-      this.#queue.push(withdraw);
-      this.#queuedBytes = withdraw.delimited.length + ITEM_OVERHEAD_BYTES;
+      this.queue.push(withdraw);
+      this.heldBytes = withdraw.delimited.length + ITEM_OVERHEAD_BYTES;
     }
-    this.#options.onWake();
+    this.options.onWake();
   }
 
   /** Leaves the fan-out and frees the queue. A second call does nothing. */
   close(): void {
-    if (this.#state === "closed") return;
-    this.#reset();
-    this.#state = "closed";
-    this.#options.onClose();
-    this.#options.onWake();
+    if (this.state === "closed") return;
+    this.reset();
+    this.state = "closed";
+    this.options.onClose();
+    this.options.onWake();
   }
 
   /** True after `close`. */
   get isClosed(): boolean {
-    return this.#state === "closed";
+    return this.state === "closed";
   }
 
   /** Bytes queued, with the overhead of each item. Never more than the bound. */
   get queuedBytes(): number {
-    return this.#queuedBytes;
+    return this.heldBytes;
   }
 
   /** Totals of this subscriber since it came. */
   get counts(): SubscriberCounts {
     return {
-      starts: this.#starts,
-      overflows: this.#overflows,
-      snapshotChunks: this.#snapshotChunks,
+      starts: this.startCount,
+      overflows: this.overflowCount,
+      snapshotChunks: this.chunkCount,
     };
   }
 
   /** Recomputes the queue's account and checks the state. */
   audit(): void {
     let bytes = 0;
-    for (let i = this.#head; i < this.#queue.length; i++) {
-      bytes += (this.#queue[i]?.delimited.length ?? 0) + ITEM_OVERHEAD_BYTES;
+    for (let i = this.head; i < this.queue.length; i++) {
+      bytes += (this.queue[i]?.delimited.length ?? 0) + ITEM_OVERHEAD_BYTES;
     }
-    invariant(bytes === this.#queuedBytes, "the account equals the queue");
-    const isOneWithdrawal = this.#state === "needs_start" && this.#queue.length === 1;
-    invariant(bytes <= this.#options.queueBytes || isOneWithdrawal, "the bound holds");
+    invariant(bytes === this.heldBytes, "the account equals the queue");
+    const isOneWithdrawal = this.state === "needs_start" && this.queue.length === 1;
+    invariant(bytes <= this.options.queueBytes || isOneWithdrawal, "the bound holds");
     invariant(
-      (this.#snapshot !== undefined) === (this.#state === "snapshot"),
+      (this.snapshot !== undefined) === (this.state === "snapshot"),
       "a reader is open during the snapshot only",
     );
-    invariant(this.#heartbeat === undefined || this.#state !== "closed", "closed holds nothing");
+    invariant(this.heartbeat === undefined || this.state !== "closed", "closed holds nothing");
   }
 
-  #shift(): FieldItem | undefined {
-    const item = this.#queue[this.#head];
+  private shift(): FieldItem | undefined {
+    const item = this.queue[this.head];
     if (item === undefined) return undefined;
-    this.#head++;
-    this.#queuedBytes -= item.delimited.length + ITEM_OVERHEAD_BYTES;
-    if (this.#head === this.#queue.length) {
-      this.#queue = [];
-      this.#head = 0;
-    } else if (this.#head >= 1024 && this.#head * 2 >= this.#queue.length) {
-      this.#queue = this.#queue.slice(this.#head);
-      this.#head = 0;
+    this.head++;
+    this.heldBytes -= item.delimited.length + ITEM_OVERHEAD_BYTES;
+    if (this.head === this.queue.length) {
+      this.queue = [];
+      this.head = 0;
+    } else if (this.head >= 1024 && this.head * 2 >= this.queue.length) {
+      this.queue = this.queue.slice(this.head);
+      this.head = 0;
     }
-    invariant(this.#queuedBytes >= 0, "no byte is given back twice");
+    invariant(this.heldBytes >= 0, "no byte is given back twice");
     return item;
   }
 
-  #reset(): void {
-    this.#queue = [];
-    this.#head = 0;
-    this.#queuedBytes = 0;
-    this.#heartbeat = undefined;
-    this.#snapshot = undefined;
-    this.#state = "needs_start";
+  private reset(): void {
+    this.queue = [];
+    this.head = 0;
+    this.heldBytes = 0;
+    this.heartbeat = undefined;
+    this.snapshot = undefined;
+    this.state = "needs_start";
   }
 
-  #begin(): Start {
-    const { view, heartbeatIntervalMs } = this.#options;
+  private begin(): Start {
+    const { view, heartbeatIntervalMs } = this.options;
     const start = view.start(this.projection);
     start.heartbeatIntervalMs = heartbeatIntervalMs;
     start.isResumed = false;
-    this.#starts++;
+    this.startCount++;
     if (this.projection === Projection.ENGINE) {
-      this.#state = "live";
+      this.state = "live";
     } else {
-      this.#snapshot = view.openSnapshot();
-      this.#chunkIndex = 0;
-      this.#state = "snapshot";
+      this.snapshot = view.openSnapshot();
+      this.chunkIndex = 0;
+      this.state = "snapshot";
     }
     return start;
   }
 
   /** The last piece is always an empty one: only a read that finds nothing knows that it is the last. */
-  #nextChunk(): SnapshotChunk {
-    invariant(this.#snapshot !== undefined, "a reader is open during the snapshot");
-    const events = this.#snapshot.next(this.#options.snapshotChunkBlocks);
-    const index = this.#chunkIndex++;
-    this.#snapshotChunks++;
+  private readChunk(): SnapshotChunk {
+    invariant(this.snapshot !== undefined, "a reader is open during the snapshot");
+    const events = this.snapshot.next(this.options.snapshotChunkBlocks);
+    const index = this.chunkIndex++;
+    this.chunkCount++;
     if (events !== undefined) {
       return create(SnapshotChunkSchema, { index, isLast: false, events: [...events] });
     }
-    this.#snapshot = undefined;
-    this.#state = "live";
+    this.snapshot = undefined;
+    this.state = "live";
     return create(SnapshotChunkSchema, { index, isLast: true });
   }
 }

@@ -39,17 +39,17 @@ const ZOMBIE_AFTER_MS = 1_000;
 
 /** One rank's publisher. `start` opens, `close` ends it for good. */
 export class ZmqSource {
-  readonly #options: ZmqSourceOptions;
-  readonly #address: string;
-  readonly #tracker = new ConnectionTracker();
-  #socket: Subscriber | undefined;
-  #reader: Promise<void> | undefined;
-  #cancelCure: Cancel | undefined;
+  private readonly options: ZmqSourceOptions;
+  private readonly address: string;
+  private readonly tracker = new ConnectionTracker();
+  private socket: Subscriber | undefined;
+  private reader: Promise<void> | undefined;
+  private cancelCure: Cancel | undefined;
 
   /** Fails with `engine_endpoint_invalid`. Opens nothing. */
   constructor(options: ZmqSourceOptions) {
-    this.#options = options;
-    this.#address = engineAddress(options.endpoint, options.mode);
+    this.options = options;
+    this.address = engineAddress(options.endpoint, options.mode);
   }
 
   /**
@@ -57,10 +57,10 @@ export class ZmqSource {
    * about is no failure: libzmq tries again for ever. Fails with `engine_socket_failed`.
    */
   async start(): Promise<string> {
-    invariant(this.#socket === undefined, "a source is started once");
+    invariant(this.socket === undefined, "a source is started once");
     const socket = new Subscriber({
       receiveHighWaterMark: LIMITS.zmqReceiveHighWaterMark.value,
-      maxMessageSize: this.#options.maxFrameBytes ?? LIMITS.frameBytes.value,
+      maxMessageSize: this.options.maxFrameBytes ?? LIMITS.frameBytes.value,
       heartbeatInterval: HEARTBEAT_INTERVAL_MS,
       heartbeatTimeout: HEARTBEAT_TIMEOUT_MS,
       reconnectInterval: LIMITS.reconnectMinMs.value,
@@ -68,34 +68,34 @@ export class ZmqSource {
       ipv6: true,
       linger: 0,
     });
-    this.#socket = socket;
-    this.#monitor(socket);
+    this.socket = socket;
+    this.monitor(socket);
     try {
       socket.subscribe("");
-      if (this.#options.mode === "bind") await socket.bind(this.#address);
-      else socket.connect(this.#address);
+      if (this.options.mode === "bind") await socket.bind(this.address);
+      else socket.connect(this.address);
     } catch (cause) {
       socket.close();
-      throw socketFailed(this.#address, cause);
+      throw socketFailed(this.address, cause);
     }
-    this.#reader = this.#read(socket);
-    return socket.lastEndpoint ?? this.#address;
+    this.reader = this.read(socket);
+    return socket.lastEndpoint ?? this.address;
   }
 
   /** Resolves when the socket is closed and no callback can follow. May be called at any time, twice too. */
   async close(): Promise<void> {
-    this.#cancelCure?.();
-    this.#cancelCure = undefined;
-    if (this.#socket?.closed === false) this.#socket.close();
-    await this.#reader;
+    this.cancelCure?.();
+    this.cancelCure = undefined;
+    if (this.socket?.closed === false) this.socket.close();
+    await this.reader;
   }
 
   /**
    * Always inside `receive`: libzmq renews a subscription after a reconnect only while somebody waits. It
    * hands out hundreds of messages without a turn of the event loop, so this gives way by time.
    */
-  async #read(socket: Subscriber): Promise<void> {
-    const { clock, onMessage } = this.#options;
+  private async read(socket: Subscriber): Promise<void> {
+    const { clock, onMessage } = this.options;
     let sliceBeginMs = clock.monotonicMs();
     try {
       while (!socket.closed) {
@@ -107,23 +107,23 @@ export class ZmqSource {
     } catch (error) {
       if (socket.closed && isErrnoException(error)) return;
       socket.close();
-      this.#options.onFailure(isErrnoException(error) ? socketFailed(this.#address, error) : error);
+      this.options.onFailure(isErrnoException(error) ? socketFailed(this.address, error) : error);
     }
   }
 
-  #monitor(socket: Subscriber): void {
+  private monitor(socket: Subscriber): void {
     const { events } = socket;
-    events.on("handshake", () => this.#tell(this.#tracker.handshake()));
-    events.on("handshake:error:protocol", () => this.#tracker.handshakeFailed());
-    events.on("handshake:error:auth", () => this.#tracker.handshakeFailed());
-    events.on("handshake:error:other", () => this.#tracker.handshakeFailed());
+    events.on("handshake", () => this.tell(this.tracker.handshake()));
+    events.on("handshake:error:protocol", () => this.tracker.handshakeFailed());
+    events.on("handshake:error:auth", () => this.tracker.handshakeFailed());
+    events.on("handshake:error:other", () => this.tracker.handshakeFailed());
     events.on("disconnect", () => {
-      this.#tell(this.#tracker.disconnect());
-      this.#armCure(socket);
+      this.tell(this.tracker.disconnect());
+      this.armCure(socket);
     });
     const disarm = (): void => {
-      this.#cancelCure?.();
-      this.#cancelCure = undefined;
+      this.cancelCure?.();
+      this.cancelCure = undefined;
     };
     events.on("connect", disarm);
     events.on("connect:delay", disarm);
@@ -131,22 +131,22 @@ export class ZmqSource {
   }
 
   /** The monitor reads a queue of its own, so an event may come after `close`: it is not told. */
-  #tell(change: boolean | undefined): void {
-    if (change !== undefined && this.#socket?.closed === false) this.#options.onConnection(change);
+  private tell(change: boolean | undefined): void {
+    if (change !== undefined && this.socket?.closed === false) this.options.onConnection(change);
   }
 
-  #armCure(socket: Subscriber): void {
-    if (this.#options.mode !== "connect" || socket.closed) return;
-    this.#cancelCure?.();
-    this.#cancelCure = this.#options.timers.after(ZOMBIE_AFTER_MS, () => {
-      this.#cancelCure = undefined;
+  private armCure(socket: Subscriber): void {
+    if (this.options.mode !== "connect" || socket.closed) return;
+    this.cancelCure?.();
+    this.cancelCure = this.options.timers.after(ZOMBIE_AFTER_MS, () => {
+      this.cancelCure = undefined;
       if (socket.closed) return;
       try {
-        socket.disconnect(this.#address);
-        socket.connect(this.#address);
+        socket.disconnect(this.address);
+        socket.connect(this.address);
       } catch (cause) {
         socket.close();
-        this.#options.onFailure(socketFailed(this.#address, cause));
+        this.options.onFailure(socketFailed(this.address, cause));
       }
     });
   }

@@ -71,6 +71,8 @@ const lookupSchema = z.looseObject({
   native: z.int().min(0),
 });
 
+type FrameTuple = readonly [string, number, string];
+
 const lineSchema = z.union([
   z.looseObject({ frame: z.tuple([z.string(), z.int().min(0), z.string()]) }),
   z.looseObject({ lookup: lookupSchema }),

@@ -9,8 +9,10 @@ import type { GroupLayout, RankLayout } from "./layout.ts";
 /** Groups of one rank that an index can tell apart: one bit each. */
 export const MAX_GROUPS = 32;
 
-/** The largest prompt position, in tokens, that an index stores or scores. */
-export const MAX_POSITION_TOKENS = 0x7fff_ffff;
+/**
+ * The largest prompt position, in tokens, that an index stores or scores; sums of two stay small integers.
+ */
+export const MAX_POSITION_TOKENS = 0x3fff_ffff;
 
 /**
  * The first rule that `layout` breaks, in words for a log, or undefined when it is sound.

@@ -48,7 +48,6 @@ export interface CompiledLayout {
   readonly isBoundedByHashEnd: boolean;
   /** R in tokens. */
   readonly replayTokens: number;
-  readonly hasChunkedLocal: boolean;
   /** Group index of the first member of the first full class, -1 without one. */
   readonly leadGroup: number;
   /** No lookup reads an end this many tokens beyond the lead group's unbroken chain. */
@@ -92,7 +91,6 @@ export function compileLayout(layout: RankLayout): CompiledLayout {
     isSinglePass: isUnitary || (classes.length === 2 && hasLead),
     isBoundedByHashEnd: layout.eagleBound === "hash_end",
     replayTokens: layout.replayTokens,
-    hasChunkedLocal: layout.groups.some((group) => group.rule === "chunked_local"),
     leadGroup: hasLead ? (first.members[0] ?? -1) : -1,
     reachTokens: first.blockSizeTokens + widestBlock,
   };

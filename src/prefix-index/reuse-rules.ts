@@ -51,7 +51,7 @@ export function computeReuse(
   let dropped = 0;
   for (let isFirstPass = true; length > 0; isFirstPass = false) {
     let current = length;
-    for (let index = 0; index < classes.length; index++) {
+    for (let index = 0; index < classes.length && current > 0; index++) {
       const lookupClass = classes[index] as LookupClass;
       // A full class is searched once: from then on the candidate is at most what it found.
       if (lookupClass.rule === "full" && !isFirstPass) continue;

@@ -63,7 +63,8 @@ export function deriveDefaults(
     coordinator: isUnitary ? "unitary" : "hybrid",
     schedulerBlockSizeTokens: S,
     hashBlockSizeTokens: H,
-    isFine: options.isFine ?? (!isUnitary && groups.some(isPartialState) && groups.every(isSearchable)),
+    isFine:
+      options.isFine ?? (!isUnitary && groups.some(isPartialState) && groups.every(isSearchable)),
   };
 }
 

@@ -1,0 +1,183 @@
+/**
+ * What it is: a whole bridge from its configuration: ranks, server, probes, heartbeats.
+ * Owns: the order of opening and closing, and the one timer of the process.
+ * Refuses: two ranks with one number, or none at all.
+ * Does not do: read configuration or environment, handle signals, or exit (the caller does).
+ */
+import { create } from "@bufbuild/protobuf";
+import { KeySchemeSchema } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
+import {
+  type DpRank,
+  type Epoch,
+  KEY_SCHEME_ID,
+  KeyedHasher,
+  KvEventsError,
+  LIMITS,
+} from "@kv-group-bridge/protocol";
+import type { Cancel, Clock, Log, Timers } from "@kv-group-bridge/runtime";
+import { bridgeMetrics } from "./bridge-metrics.ts";
+import { BridgeRank } from "./bridge-rank.ts";
+import { BridgeServer, type ServerTls } from "./bridge-server.ts";
+import type { EngineConfig } from "./engine-config.ts";
+import type { EndpointMode } from "./engine-endpoint.ts";
+import { type HealthServer, startHealthServer } from "./health-server.ts";
+import type { ListenAddress } from "./listen.ts";
+
+/** One data-parallel rank of the engine. */
+export interface RankSettings {
+  readonly dpRank: DpRank;
+  /** Endpoint of this rank's publisher. */
+  readonly endpoint: string;
+}
+
+/** What `runBridge` needs of the configuration. */
+export interface BridgeSettings {
+  readonly ranks: readonly RankSettings[];
+  readonly mode: EndpointMode;
+  readonly topic: string | undefined;
+  readonly engine: EngineConfig;
+  /** The fleet's seed of the prefix keys. */
+  readonly keySeed: string;
+  readonly isEngineProjectionAllowed: boolean;
+  /** Undefined = the limits' own values. */
+  readonly subscriberQueueBytes: number | undefined;
+  readonly subscribersPerRank: number | undefined;
+  readonly listen: ListenAddress & { readonly tls: ServerTls | undefined };
+  /** Undefined = no probes. */
+  readonly health: ListenAddress | undefined;
+}
+
+/** The seams to the world. */
+export interface BridgeDeps {
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly log: Log;
+  readonly mintEpoch: () => Epoch;
+  readonly bridgeVersion: string;
+  /** Something that must end the process: our bug, or a socket that failed for good. */
+  onFatal(error: unknown): void;
+}
+
+/** A bridge that serves. */
+export interface RunningBridge {
+  readonly address: ListenAddress;
+  readonly healthAddress: ListenAddress | undefined;
+  /** Ends streams with UNAVAILABLE and closes everything within `LIMITS.shutdownGraceMs`. Idempotent. */
+  close(): Promise<void>;
+}
+
+/**
+ * Opens everything; what was opened is closed again when a later part fails. Serves before any engine is
+ * there. Fails with `config_invalid`, `engine_endpoint_invalid`, `engine_socket_failed`, `tls_invalid` or
+ * `listen_failed`.
+ */
+export async function runBridge(
+  settings: BridgeSettings,
+  deps: BridgeDeps,
+): Promise<RunningBridge> {
+  const hasher = new KeyedHasher(settings.keySeed);
+  const ranks = makeRanks(settings, deps, hasher);
+  const server = new BridgeServer({
+    ...settings.listen,
+    timers: deps.timers,
+    service: {
+      ranks,
+      keyScheme: create(KeySchemeSchema, { id: KEY_SCHEME_ID, checkValue: hasher.checkValue() }),
+      isEngineProjectionAllowed: settings.isEngineProjectionAllowed,
+      bridgeVersion: deps.bridgeVersion,
+    },
+  });
+  const parts = new Parts();
+  try {
+    const health = await startHealth(settings, server, ranks);
+    if (health !== undefined) parts.add(() => health.close());
+    const address = await server.start();
+    parts.add(() => server.close());
+    for (const rank of ranks.values()) {
+      parts.add(() => rank.close());
+      await rank.start();
+    }
+    parts.add(startTicks(deps.timers, ranks));
+    deps.log.info("bridge serves", { ...address, ranks: ranks.size });
+    return { address, healthAddress: health?.address, close: () => parts.close() };
+  } catch (error) {
+    await parts.close();
+    throw error;
+  }
+}
+
+function makeRanks(
+  settings: BridgeSettings,
+  deps: BridgeDeps,
+  hasher: KeyedHasher,
+): ReadonlyMap<number, BridgeRank> {
+  const ranks = new Map<number, BridgeRank>();
+  for (const { dpRank, endpoint } of settings.ranks) {
+    if (ranks.has(dpRank)) throw new KvEventsError("config_invalid", `rank ${dpRank} stands twice`);
+    const rank = new BridgeRank({
+      dpRank,
+      endpoint,
+      mode: settings.mode,
+      topic: settings.topic,
+      engine: settings.engine,
+      hasher,
+      isEngineProjectionAllowed: settings.isEngineProjectionAllowed,
+      queueBytes: settings.subscriberQueueBytes,
+      maxSubscribers: settings.subscribersPerRank,
+      mintEpoch: deps.mintEpoch,
+      clock: deps.clock,
+      timers: deps.timers,
+      log: deps.log,
+      onFatal: (error) => deps.onFatal(error),
+    });
+    ranks.set(dpRank, rank);
+  }
+  if (ranks.size === 0) throw new KvEventsError("config_invalid", "no rank is configured");
+  return ranks;
+}
+
+async function startHealth(
+  settings: BridgeSettings,
+  server: BridgeServer,
+  ranks: ReadonlyMap<number, BridgeRank>,
+): Promise<HealthServer | undefined> {
+  if (settings.health === undefined) return undefined;
+  return startHealthServer({
+    ...settings.health,
+    isReady: () => server.isServing,
+    metrics: () => bridgeMetrics(ranks.values()),
+  });
+}
+
+function startTicks(timers: Timers, ranks: ReadonlyMap<number, BridgeRank>): Cancel {
+  return timers.every(LIMITS.heartbeatIntervalMs.value, () => {
+    for (const rank of ranks.values()) rank.tick();
+  });
+}
+
+/** What is open: closed in reverse order, once. One failure does not keep the others open. */
+class Parts {
+  private readonly closers: (() => unknown)[] = [];
+  private closing: Promise<void> | undefined;
+
+  add(close: () => unknown): void {
+    this.closers.push(close);
+  }
+
+  close(): Promise<void> {
+    this.closing ??= this.closeAll();
+    return this.closing;
+  }
+
+  private async closeAll(): Promise<void> {
+    const failures: unknown[] = [];
+    for (const close of this.closers.reverse()) {
+      try {
+        await close();
+      } catch (error) {
+        failures.push(error);
+      }
+    }
+    if (failures.length > 0) throw failures[0];
+  }
+}

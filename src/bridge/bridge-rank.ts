@@ -1,0 +1,142 @@
+/**
+ * What it is: one rank wired together: source → pipeline → fan-out, with its heartbeat and its watch.
+ * Owns: the pipeline, the fan-out and the source of one data-parallel rank.
+ * Refuses: nothing.
+ * Does not do: decide about frames or subscribers, or start its own timers.
+ */
+import type { RankDescription } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
+import type { DpRank, Epoch, KeyedHasher } from "@kv-group-bridge/protocol";
+import type { Clock, Log, Timers } from "@kv-group-bridge/runtime";
+import { type Arrival, ArrivalWatch, arrivalHint } from "./arrival-watch.ts";
+import type { EndpointMode } from "./engine-endpoint.ts";
+import type { EngineConfig } from "./engine-config.ts";
+import { FanOut, type FanOutCounters } from "./fan-out.ts";
+import { RankPipeline } from "./rank-pipeline.ts";
+import { RepeatFilter } from "./repeat-filter.ts";
+import type { ServedRank } from "./service.ts";
+import { ZmqSource } from "./zmq-source.ts";
+
+/** One rank as configured, and the seams to the world. */
+export interface BridgeRankOptions {
+  readonly dpRank: DpRank;
+  readonly endpoint: string;
+  readonly mode: EndpointMode;
+  /** Exact topic; undefined = every topic. */
+  readonly topic: string | undefined;
+  readonly engine: EngineConfig;
+  readonly hasher: KeyedHasher;
+  readonly isEngineProjectionAllowed: boolean;
+  readonly queueBytes: number | undefined;
+  readonly maxSubscribers: number | undefined;
+  readonly mintEpoch: () => Epoch;
+  readonly clock: Clock;
+  readonly timers: Timers;
+  readonly log: Log;
+  /** Our bug, or a socket that failed for good: the process should end. */
+  onFatal(error: unknown): void;
+}
+
+/** One rank. `start` connects, `tick` is for a timer outside, `close` ends it. */
+export class BridgeRank implements ServedRank {
+  readonly dpRank: DpRank;
+  readonly fanOut: FanOut;
+  private readonly options: BridgeRankOptions;
+  private readonly pipeline: RankPipeline;
+  private readonly source: ZmqSource;
+  private readonly watch: ArrivalWatch;
+  private readonly repeats = new RepeatFilter();
+  private messages = 0;
+  private hasUsableStores = false;
+  private isConnected = false;
+
+  /** Fails with `engine_endpoint_invalid`. Opens nothing. */
+  constructor(options: BridgeRankOptions) {
+    const { clock, timers, dpRank } = options;
+    this.options = options;
+    this.dpRank = dpRank;
+    this.watch = new ArrivalWatch(clock.monotonicMs());
+    this.pipeline = new RankPipeline({
+      dpRank,
+      engine: options.engine,
+      hasher: options.hasher,
+      topic: options.topic,
+      isEngineProjectionAllowed: options.isEngineProjectionAllowed,
+      mintEpoch: options.mintEpoch,
+      emit: (output) => this.fanOut.publish(output),
+      report: (message, fields) => this.report(message, fields),
+    });
+    this.fanOut = new FanOut({
+      view: this.pipeline,
+      ...(options.queueBytes === undefined ? {} : { queueBytes: options.queueBytes }),
+      ...(options.maxSubscribers === undefined ? {} : { maxSubscribers: options.maxSubscribers }),
+    });
+    this.source = new ZmqSource({
+      endpoint: options.endpoint,
+      mode: options.mode,
+      clock,
+      timers,
+      onMessage: (frames) => this.receive(frames),
+      onConnection: (isConnected) => this.connectionChanged(isConnected),
+      onFailure: (error) => options.onFatal(error),
+    });
+  }
+
+  /** Opens the source; fails with `engine_socket_failed`. The engine need not be there. */
+  async start(): Promise<void> {
+    const address = await this.source.start();
+    this.options.log.info("rank opened", { dpRank: this.dpRank, mode: this.options.mode, address });
+  }
+
+  /** A heartbeat to every subscriber, and what an operator should know. Every heartbeat interval. */
+  tick(): void {
+    const nowMs = this.options.clock.monotonicMs();
+    this.fanOut.heartbeat(this.pipeline.heartbeat(nowMs));
+    if (!this.hasUsableStores) {
+      this.hasUsableStores = this.pipeline.describe(nowMs).placedBlocks > 0n;
+    }
+    const { isConnected, messages, hasUsableStores } = this;
+    const arrival = this.watch.step(nowMs, { isConnected, messages, hasUsableStores });
+    if (arrival !== undefined) this.tell(arrival);
+  }
+
+  /** State now, without `subscribers`. */
+  describe(): RankDescription {
+    return this.pipeline.describe(this.options.clock.monotonicMs());
+  }
+
+  /** How far the rank has come, as of the last tick. */
+  get arrival(): Arrival {
+    return this.watch.current;
+  }
+
+  /** Closes the source. Streams are the server's to end. */
+  close(): Promise<void> {
+    return this.source.close();
+  }
+
+  private receive(frames: readonly Uint8Array[]): void {
+    this.messages++;
+    this.pipeline.receive(frames, this.options.clock.monotonicMs());
+  }
+
+  private connectionChanged(isConnected: boolean): void {
+    this.isConnected = isConnected;
+    this.pipeline.setConnected(isConnected);
+    // Subscribers learn of it now, not with the next tick.
+    this.fanOut.heartbeat(this.pipeline.heartbeat(this.options.clock.monotonicMs()));
+    this.report(isConnected ? "engine connected" : "engine disconnected", {});
+  }
+
+  private tell(arrival: Arrival): void {
+    const fields = { dpRank: this.dpRank, arrival, endpoint: this.options.endpoint };
+    if (arrival === "following") this.options.log.info(arrivalHint(arrival), fields);
+    else this.options.log.warn(arrivalHint(arrival), fields);
+  }
+
+  private report(message: string, fields: Readonly<Record<string, unknown>>): void {
+    const key = `${message}:${String(fields["reason"] ?? "")}`;
+    const leftOut = this.repeats.step(key, this.options.clock.monotonicMs());
+    if (leftOut === undefined) return;
+    this.options.log.warn(message, { dpRank: this.dpRank, ...fields, leftOut });
+  }
+}

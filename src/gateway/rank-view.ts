@@ -1,0 +1,312 @@
+/**
+ * What it is: what the gateway knows of one rank: the facts of its stream, and the only writer of its entries
+ * in the index. One message is applied whole or not at all.
+ * Owns: epoch, cursor, completeness, engine description, media of the view, and the rank's handle.
+ * Invariants: the entries of the index are those of `epoch` up to `cursor`, less what was forgotten; whenever
+ * something was forgotten that the bridge still counts as sent, `isWithdrawn` says so until the next start.
+ * Refuses: what breaks the contract, by a reason from a closed list; nothing of such a message is applied.
+ * Does not do: open streams, look at clocks, score.
+ */
+import {
+  type Batch,
+  Completeness,
+  type Heartbeat,
+  Projection,
+  type SnapshotChunk,
+  type Start,
+  type SubscribeResponse,
+  type Withdraw,
+} from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
+import type { EngineDescription as WireEngine } from "@kv-group-bridge/gen/kvgroup/v1/engine_pb";
+import { ALL, type PrefixIndex, type RankHandle } from "@kv-group-bridge/prefix-index";
+import {
+  contains,
+  type Cursor,
+  type DpRank,
+  type EngineDescription,
+  engineDescriptionFromWire,
+  parseEpoch,
+  parseSequenceNumber,
+  succession,
+} from "@kv-group-bridge/protocol";
+import { invariant } from "@kv-group-bridge/runtime";
+import type { LayoutReason, ViewFacts } from "./answer.ts";
+import { applyEvents, type ApplyCounts, newApplyCounts, withdrawScope } from "./apply.ts";
+import { checkEvents, type EventRefusal } from "./check-events.ts";
+import { MediaTable } from "./media.ts";
+import { rankLayout } from "./rank-layout.ts";
+import type { MessageProgress } from "./subscription.ts";
+
+/** Why a message was refused. Every one ends the stream; a new one brings a start and a snapshot. */
+export type MessageRefusal =
+  | EventRefusal
+  | "start_missing"
+  | "start_invalid"
+  | "rank_differs"
+  | "key_scheme_differs"
+  | "engine_invalid"
+  | "engine_changed"
+  | "chunk_misplaced"
+  | "batch_invalid"
+  | "epoch_differs"
+  | "sequence_gap"
+  | "cursor_behind";
+
+/** How far a message led, or why it was refused. */
+export type Applied =
+  | { readonly ok: true; readonly value: MessageProgress }
+  | { readonly ok: false; readonly error: MessageRefusal };
+
+/** The subscriber's own key scheme; see kvgroup.v1.KeyScheme. */
+export interface ExpectedKeyScheme {
+  readonly id: string;
+  readonly checkValue: Uint8Array;
+}
+
+/** What a view needs. */
+export interface RankViewOptions {
+  readonly index: PrefixIndex;
+  readonly dpRank: DpRank;
+  readonly keyScheme: ExpectedKeyScheme;
+}
+
+const NOTHING: Applied = { ok: true, value: "none" };
+const STARTED: Applied = { ok: true, value: "started" };
+const WHOLE: Applied = { ok: true, value: "snapshot_whole" };
+const NO_KINDS: ReadonlyMap<number, string> = new Map();
+
+/** One rank's view. Made empty; `retire` ends it. */
+export class RankView implements ViewFacts {
+  readonly rank: RankHandle;
+  readonly counts: ApplyCounts = newApplyCounts();
+  hasView = false;
+  layoutReasons: readonly LayoutReason[] = ["no_groups"];
+  engine: EngineDescription | undefined = undefined;
+  isEngineConnected = false;
+  isSnapshotWhole = false;
+  isComplete = false;
+  hasUnplacedBlocks = false;
+  isWithdrawn = false;
+  isLimited = false;
+  /** Grows whenever a fact above changes. */
+  factsRevision = 0;
+  /** Kinds of the scored groups, as vLLM calls them. */
+  groupKinds: ReadonlyMap<number, string> = NO_KINDS;
+  private readonly options: RankViewOptions;
+  private readonly media = new MediaTable();
+  private cursor: Cursor | undefined = undefined;
+  private nextChunk = 0;
+  private expectsStart = true;
+
+  constructor(options: RankViewOptions) {
+    this.options = options;
+    this.rank = options.index.addRank(undefined);
+  }
+
+  /** The last sequence number applied; undefined = none. */
+  get sequenceNumber(): bigint | undefined {
+    return this.cursor?.sequence;
+  }
+
+  /** Gives the rank's entries and handle back to the index. Nothing may follow. */
+  retire(): void {
+    this.options.index.retireRank(this.rank);
+  }
+
+  /** A new stream begins: its first message must be a start. What is known stays until then. */
+  beginStream(): void {
+    this.expectsStart = true;
+  }
+
+  /** Takes one message. */
+  apply(response: SubscribeResponse): Applied {
+    const { message } = response;
+    if (message.case === "start") return this.start(message.value);
+    if (this.expectsStart) return refuse("start_missing");
+    switch (message.case) {
+      case "batch":
+        return this.batch(message.value);
+      case "snapshotChunk":
+        return this.snapshotChunk(message.value);
+      case "heartbeat":
+        return this.heartbeat(message.value);
+      case "withdraw":
+        return this.withdraw(message.value);
+      case "engine":
+        return this.engineChanged(message.value);
+      default:
+        // A message of a newer bridge; the contract says: ignore it.
+        this.counts.unknownMessages++;
+        return NOTHING;
+    }
+  }
+
+  private start(start: Start): Applied {
+    if (start.dpRank !== this.options.dpRank) return refuse("rank_differs");
+    const cursor = parseCursor(start.cursor);
+    // This gateway never asks to resume, so a resumed stream would leave out what it does not have.
+    if (cursor === undefined || start.isResumed) return refuse("start_invalid");
+    if (start.projection !== Projection.PREFIX_KEYS) return refuse("start_invalid");
+    if (!this.isOwnScheme(start)) return refuse("key_scheme_differs");
+    const engine =
+      start.engine === undefined ? undefined : engineDescriptionFromWire(start.engine);
+    if (start.engine !== undefined && engine === undefined) return refuse("engine_invalid");
+
+    this.options.index.clear(this.rank, ALL, ALL);
+    this.media.reset();
+    this.cursor = cursor;
+    this.nextChunk = 0;
+    this.expectsStart = false;
+    this.hasView = true;
+    this.isSnapshotWhole = false;
+    this.isComplete = start.completeness === Completeness.COMPLETE;
+    this.hasUnplacedBlocks = false;
+    this.isWithdrawn = false;
+    this.isLimited = false;
+    this.isEngineConnected = start.isEngineConnected;
+    invariant(this.adopt(engine), "an empty rank takes any layout");
+    this.factsRevision++;
+    return STARTED;
+  }
+
+  private isOwnScheme(start: Start): boolean {
+    const { id, checkValue } = this.options.keyScheme;
+    const theirs = start.keyScheme;
+    if (theirs === undefined || theirs.id !== id) return false;
+    return (
+      theirs.checkValue.length === checkValue.length &&
+      theirs.checkValue.every((byte, i) => byte === checkValue[i])
+    );
+  }
+
+  private snapshotChunk(chunk: SnapshotChunk): Applied {
+    if (this.isSnapshotWhole || chunk.index !== this.nextChunk) return refuse("chunk_misplaced");
+    const verdict = checkEvents(chunk.events, true);
+    if (verdict === "unknown_operation") this.withdrawAll();
+    else if (verdict !== "sound") return refuse(verdict);
+    else this.write(chunk.events);
+    this.nextChunk++;
+    if (!chunk.isLast) return NOTHING;
+    this.isSnapshotWhole = true;
+    this.factsRevision++;
+    return WHOLE;
+  }
+
+  private batch(message: Batch): Applied {
+    const { cursor } = this;
+    invariant(cursor !== undefined, "a start sets the cursor");
+    const { batch } = message;
+    const sequence = batch === undefined ? undefined : parseSequenceNumber(batch.sequenceNumber);
+    if (batch === undefined || sequence === undefined) return refuse("batch_invalid");
+    if (message.epoch !== cursor.epoch) return refuse("epoch_differs");
+    switch (succession(cursor.sequence, sequence)) {
+      case "gap":
+        return refuse("sequence_gap");
+      case "repeat":
+      case "older":
+        // Contained already: applying it again could bring back what was removed since.
+        this.counts.repeatedBatches++;
+        return NOTHING;
+      default:
+        break;
+    }
+    const verdict = checkEvents(batch.events, false);
+    if (verdict === "unknown_operation") this.withdrawAll();
+    else if (verdict !== "sound") return refuse(verdict);
+    else this.write(batch.events);
+    this.cursor = { epoch: cursor.epoch, sequence };
+    this.setCompleteness(
+      message.completeness === Completeness.COMPLETE,
+      message.unplacedBlocks > 0n,
+    );
+    return NOTHING;
+  }
+
+  private heartbeat(heartbeat: Heartbeat): Applied {
+    const theirs = parseCursor(heartbeat.cursor);
+    invariant(this.cursor !== undefined, "a start sets the cursor");
+    if (theirs === undefined || !contains(this.cursor, theirs)) return refuse("cursor_behind");
+    if (heartbeat.isEngineConnected !== this.isEngineConnected) {
+      this.isEngineConnected = heartbeat.isEngineConnected;
+      this.factsRevision++;
+    }
+    return NOTHING;
+  }
+
+  private withdraw(message: Withdraw): Applied {
+    withdrawScope(this.options.index, this.rank, this.media, message);
+    this.counts.withdrawals++;
+    // The next batch says what the bridge thinks of its view since.
+    this.setCompleteness(false, this.hasUnplacedBlocks);
+    return NOTHING;
+  }
+
+  /**
+   * Takes a changed description. Entries that would mean something else under it are forgotten, and the
+   * stream begins anew to have them again: then this view equals that of a gateway that joins now.
+   */
+  private engineChanged(wire: WireEngine): Applied {
+    const engine = engineDescriptionFromWire(wire);
+    if (engine === undefined) return refuse("engine_invalid");
+    const isKept = this.adopt(engine);
+    this.factsRevision++;
+    if (isKept) return NOTHING;
+    this.isWithdrawn = true;
+    return refuse("engine_changed");
+  }
+
+  /** Sets engine and layout; false = the rank's entries had to be cleared for it. */
+  private adopt(engine: EngineDescription | undefined): boolean {
+    const { index } = this.options;
+    const result = engine === undefined ? undefined : rankLayout(engine);
+    this.engine = engine;
+    const layout = result?.ok === true ? result.layout : undefined;
+    this.layoutReasons = result === undefined ? ["no_groups"] : result.ok ? [] : result.reasons;
+    this.groupKinds = result?.ok === true ? result.groupKinds : NO_KINDS;
+    // A roster that grew is taken in two steps: without a layout the index admits further groups.
+    const isKept =
+      index.setLayout(this.rank, layout) ||
+      (index.setLayout(this.rank, undefined) && index.setLayout(this.rank, layout));
+    if (isKept) return true;
+    index.clear(this.rank, ALL, ALL);
+    invariant(index.setLayout(this.rank, layout), "an empty rank takes any layout");
+    return false;
+  }
+
+  private write(events: Parameters<typeof applyEvents>[4]): void {
+    const { index } = this.options;
+    const isKept = applyEvents(index, this.rank, this.media, this.counts, events);
+    if (isKept || this.isLimited) return;
+    this.isLimited = true;
+    this.factsRevision++;
+  }
+
+  /** It cannot be told what an unknown operation took away: everything of this rank is forgotten. */
+  private withdrawAll(): void {
+    this.options.index.clear(this.rank, ALL, ALL);
+    this.counts.unknownOperations++;
+    this.isWithdrawn = true;
+    this.factsRevision++;
+  }
+
+  private setCompleteness(isComplete: boolean, hasUnplacedBlocks: boolean): void {
+    if (isComplete === this.isComplete && hasUnplacedBlocks === this.hasUnplacedBlocks) return;
+    this.isComplete = isComplete;
+    this.hasUnplacedBlocks = hasUnplacedBlocks;
+    this.factsRevision++;
+  }
+}
+
+function refuse(error: MessageRefusal): Applied {
+  return { ok: false, error };
+}
+
+function parseCursor(
+  wire: { readonly epoch: bigint; readonly sequenceNumber?: bigint | undefined } | undefined,
+): Cursor | undefined {
+  const epoch = wire === undefined ? undefined : parseEpoch(wire.epoch);
+  if (wire === undefined || epoch === undefined) return undefined;
+  if (wire.sequenceNumber === undefined) return { epoch, sequence: undefined };
+  const sequence = parseSequenceNumber(wire.sequenceNumber);
+  return sequence === undefined ? undefined : { epoch, sequence };
+}

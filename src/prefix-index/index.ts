@@ -1,0 +1,24 @@
+/**
+ * What it is: the public names of the prefix index.
+ * Owns: nothing.
+ * Refuses: nothing.
+ * Does not do: export the structures inside.
+ */
+export { checkRankLayout, MAX_GROUPS, MAX_POSITION_TOKENS } from "./check-rank-layout.ts";
+export { type CompiledLayout, compileLayout, type LookupClass } from "./compiled-layout.ts";
+export { type EndList, GrowingEndList } from "./end-list.ts";
+export type { RemoveOutcome, StoreOutcome } from "./entries.ts";
+export { MEDIA_COUNT } from "./holder-arena.ts";
+export { MAX_NODES } from "./key-table.ts";
+export type { GroupLayout, RankLayout, ReuseRule } from "./layout.ts";
+export { ALL, PrefixIndex, type PrefixIndexLimits } from "./prefix-index.ts";
+export { MAX_RANKS } from "./rank-roster.ts";
+export type { RankHandle } from "./rank-state.ts";
+export {
+  computeOwnPosition,
+  computeReuse,
+  type ReuseResult,
+  ReuseScratch,
+} from "./reuse-rules.ts";
+export { GroupPositions, ScoreBuffer } from "./score-buffer.ts";
+export type { PrefixKeyReader } from "./score-walk.ts";
