@@ -1,6 +1,89 @@
 /**
- * What it is: a bridge's state as Prometheus text, read at scrape time.
- * Owns: the names of the metrics.
+ * What it is: a bridge's state as metrics, read when a scrape comes.
+ * Owns: the metrics' names and labels.
  * Refuses: nothing.
- * Does not do: count. Series exist for present ranks only.
+ * Does not do: count. The ranks of a bridge are fixed, so their series are too.
  */
+import type { RankDescription } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
+import { Completeness } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
+import type { CollectedMetric, Metrics, Sample } from "@kv-group-bridge/runtime";
+import type { Arrival } from "./arrival-watch.ts";
+import type { FanOutCounters } from "./fan-out.ts";
+
+/** What a scrape reads of one rank. */
+export interface MeasuredRank {
+  readonly dpRank: number;
+  readonly arrival: Arrival;
+  readonly fanOut: { readonly subscriberCount: number; counters(): FanOutCounters };
+  describe(): RankDescription;
+}
+
+/** Registers all metrics of a bridge; once for a registry. */
+export function registerBridgeMetrics(metrics: Metrics, ranks: readonly MeasuredRank[]): void {
+  const gauge = (name: string, help: string, read: (rank: MeasuredRank) => number): void => {
+    metrics.gauge(perRank(ranks, `kvgroup_bridge_${name}`, help, read));
+  };
+  gauge("engine_connected", "1 while the engine's publisher is connected", (rank) =>
+    rank.describe().isEngineConnected ? 1 : 0,
+  );
+  gauge("following", "1 once usable stores arrived and while connected", (rank) =>
+    rank.arrival === "following" ? 1 : 0,
+  );
+  gauge("view_complete", "1 while nothing that the engine holds is missing", (rank) =>
+    rank.describe().completeness === Completeness.COMPLETE ? 1 : 0,
+  );
+  gauge("last_batch_age_seconds", "Age of the engine's last batch; -1 = none yet", (rank) => {
+    const ageMs = rank.describe().lastBatchAgeMs;
+    return ageMs === undefined ? -1 : Number(ageMs) / 1000;
+  });
+  gauge("placed_blocks", "Blocks held whose place in a prompt is known", (rank) =>
+    Number(rank.describe().placedBlocks),
+  );
+  gauge("unplaced_blocks", "Blocks held whose place is not known", (rank) =>
+    Number(rank.describe().unplacedBlocks),
+  );
+  gauge("subscribers", "Streams now", (rank) => rank.fanOut.subscriberCount);
+  registerFanOut(metrics, ranks);
+  metrics.counter({
+    name: "kvgroup_bridge_counter_total",
+    help: "Counters of the rank by name; refusals as refused.<reason>",
+    labels: ["dp_rank", "name"],
+    *read(): Iterable<Sample> {
+      for (const rank of ranks) {
+        const dpRank = String(rank.dpRank);
+        for (const [name, value] of Object.entries(rank.describe().counters)) {
+          yield { labels: { dp_rank: dpRank, name }, value: Number(value) };
+        }
+      }
+    },
+  });
+}
+
+function registerFanOut(metrics: Metrics, ranks: readonly MeasuredRank[]): void {
+  const counter = (name: string, help: string, field: keyof FanOutCounters): void => {
+    const read = (rank: MeasuredRank): number => rank.fanOut.counters()[field];
+    metrics.counter(perRank(ranks, `kvgroup_bridge_${name}_total`, help, read));
+  };
+  counter("starts", "Starts sent: first ones, and those after an overflow or epoch", "starts");
+  counter("subscriber_overflows", "Queues emptied because their subscriber was slow", "overflows");
+  counter("snapshot_chunks", "Snapshot pieces sent", "snapshotChunks");
+  counter("subscribers_refused", "Subscriptions refused at the limit", "refusedSubscribers");
+}
+
+function perRank(
+  ranks: readonly MeasuredRank[],
+  name: string,
+  help: string,
+  read: (rank: MeasuredRank) => number,
+): CollectedMetric {
+  return {
+    name,
+    help,
+    labels: ["dp_rank"],
+    *read(): Iterable<Sample> {
+      for (const rank of ranks) {
+        yield { labels: { dp_rank: String(rank.dpRank) }, value: read(rank) };
+      }
+    },
+  };
+}

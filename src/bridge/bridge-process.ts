@@ -14,8 +14,8 @@ import {
   KvEventsError,
   LIMITS,
 } from "@kv-group-bridge/protocol";
-import type { Cancel, Clock, Log, Timers } from "@kv-group-bridge/runtime";
-import { bridgeMetrics } from "./bridge-metrics.ts";
+import type { Cancel, Clock, Log, Metrics, Timers } from "@kv-group-bridge/runtime";
+import { registerBridgeMetrics } from "./bridge-metrics.ts";
 import { BridgeRank } from "./bridge-rank.ts";
 import { BridgeServer, type ServerTls } from "./bridge-server.ts";
 import type { EngineConfig } from "./engine-config.ts";
@@ -52,6 +52,8 @@ export interface BridgeDeps {
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Log;
+  /** Gets this bridge's metrics registered. */
+  readonly metrics: Metrics;
   readonly mintEpoch: () => Epoch;
   readonly bridgeVersion: string;
   /** Something that must end the process: our bug, or a socket that failed for good. */
@@ -87,9 +89,10 @@ export async function runBridge(
       bridgeVersion: deps.bridgeVersion,
     },
   });
+  registerBridgeMetrics(deps.metrics, [...ranks.values()]);
   const parts = new Parts();
   try {
-    const health = await startHealth(settings, server, ranks);
+    const health = await startHealth(settings, deps, server);
     if (health !== undefined) parts.add(() => health.close());
     const address = await server.start();
     parts.add(() => server.close());
@@ -98,7 +101,7 @@ export async function runBridge(
       await rank.start();
     }
     parts.add(startTicks(deps.timers, ranks));
-    deps.log.info("bridge serves", { ...address, ranks: ranks.size });
+    deps.log.info({ ...address, ranks: ranks.size }, "bridge serves");
     return { address, healthAddress: health?.address, close: () => parts.close() };
   } catch (error) {
     await parts.close();
@@ -138,14 +141,14 @@ function makeRanks(
 
 async function startHealth(
   settings: BridgeSettings,
+  deps: BridgeDeps,
   server: BridgeServer,
-  ranks: ReadonlyMap<number, BridgeRank>,
 ): Promise<HealthServer | undefined> {
   if (settings.health === undefined) return undefined;
   return startHealthServer({
     ...settings.health,
     isReady: () => server.isServing,
-    metrics: () => bridgeMetrics(ranks.values()),
+    metrics: () => deps.metrics.scrape(),
   });
 }
 

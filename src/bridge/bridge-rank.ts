@@ -6,13 +6,12 @@
  */
 import type { RankDescription } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import type { DpRank, Epoch, KeyedHasher } from "@kv-group-bridge/protocol";
-import type { Clock, Log, Timers } from "@kv-group-bridge/runtime";
+import { type Clock, type Log, type LogFields, RateLimitedLog, type Timers } from "@kv-group-bridge/runtime";
 import { type Arrival, ArrivalWatch, arrivalHint } from "./arrival-watch.ts";
-import type { EndpointMode } from "./engine-endpoint.ts";
 import type { EngineConfig } from "./engine-config.ts";
-import { FanOut, type FanOutCounters } from "./fan-out.ts";
+import type { EndpointMode } from "./engine-endpoint.ts";
+import { FanOut } from "./fan-out.ts";
 import { RankPipeline } from "./rank-pipeline.ts";
-import { RepeatFilter } from "./repeat-filter.ts";
 import type { ServedRank } from "./service.ts";
 import { ZmqSource } from "./zmq-source.ts";
 
@@ -36,6 +35,11 @@ export interface BridgeRankOptions {
   onFatal(error: unknown): void;
 }
 
+/** A reason that repeats is said once in this time, with the number left out. */
+const REPEAT_INTERVAL_MS = 60_000;
+/** More than there are messages times reasons. */
+const MAX_REPEAT_KEYS = 256;
+
 /** One rank. `start` connects, `tick` is for a timer outside, `close` ends it. */
 export class BridgeRank implements ServedRank {
   readonly dpRank: DpRank;
@@ -44,7 +48,8 @@ export class BridgeRank implements ServedRank {
   private readonly pipeline: RankPipeline;
   private readonly source: ZmqSource;
   private readonly watch: ArrivalWatch;
-  private readonly repeats = new RepeatFilter();
+  private readonly log: Log;
+  private readonly repeats: RateLimitedLog;
   private messages = 0;
   private hasUsableStores = false;
   private isConnected = false;
@@ -54,6 +59,12 @@ export class BridgeRank implements ServedRank {
     const { clock, timers, dpRank } = options;
     this.options = options;
     this.dpRank = dpRank;
+    this.log = options.log.child({ dpRank });
+    this.repeats = new RateLimitedLog({
+      log: this.log,
+      intervalMs: REPEAT_INTERVAL_MS,
+      maxKeys: MAX_REPEAT_KEYS,
+    });
     this.watch = new ArrivalWatch(clock.monotonicMs());
     this.pipeline = new RankPipeline({
       dpRank,
@@ -84,7 +95,7 @@ export class BridgeRank implements ServedRank {
   /** Opens the source; fails with `engine_socket_failed`. The engine need not be there. */
   async start(): Promise<void> {
     const address = await this.source.start();
-    this.options.log.info("rank opened", { dpRank: this.dpRank, mode: this.options.mode, address });
+    this.log.info({ mode: this.options.mode, address }, "rank opened");
   }
 
   /** A heartbeat to every subscriber, and what an operator should know. Every heartbeat interval. */
@@ -128,15 +139,14 @@ export class BridgeRank implements ServedRank {
   }
 
   private tell(arrival: Arrival): void {
-    const fields = { dpRank: this.dpRank, arrival, endpoint: this.options.endpoint };
-    if (arrival === "following") this.options.log.info(arrivalHint(arrival), fields);
-    else this.options.log.warn(arrivalHint(arrival), fields);
+    const fields = { arrival, endpoint: this.options.endpoint };
+    if (arrival === "following") this.log.info(fields, arrivalHint(arrival));
+    else this.log.warn(fields, arrivalHint(arrival));
   }
 
-  private report(message: string, fields: Readonly<Record<string, unknown>>): void {
+  /** What may happen with every message or connection: one line a minute for each message and reason. */
+  private report(message: string, fields: LogFields): void {
     const key = `${message}:${String(fields["reason"] ?? "")}`;
-    const leftOut = this.repeats.step(key, this.options.clock.monotonicMs());
-    if (leftOut === undefined) return;
-    this.options.log.warn(message, { dpRank: this.dpRank, ...fields, leftOut });
+    this.repeats.warn(key, this.options.clock.monotonicMs(), fields, message);
   }
 }

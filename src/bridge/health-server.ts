@@ -7,6 +7,7 @@
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { KvEventsError } from "@kv-group-bridge/protocol";
+import type { Scrape } from "@kv-group-bridge/runtime";
 import { type ListenAddress, listen } from "./listen.ts";
 
 /** What the probes ask. */
@@ -16,8 +17,8 @@ export interface HealthOptions {
   readonly port: number;
   /** True while new subscriptions are served. */
   isReady(): boolean;
-  /** The scrape's body in the Prometheus text format. */
-  metrics(): Promise<{ readonly contentType: string; readonly body: string }>;
+  /** A scrape in the Prometheus text format. */
+  metrics(): Promise<Scrape>;
 }
 
 /** A listening health server. */

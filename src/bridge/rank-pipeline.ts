@@ -80,6 +80,8 @@ export class RankPipeline implements RankView {
   private isFreshPublisher = true;
   private lastBatchMs: number | undefined = undefined;
   private announcedRevision = 0;
+  /** The last batch of this epoch that outputs contain; undefined = none yet. */
+  private applied: SequenceNumber | undefined = undefined;
 
   constructor(options: RankPipelineOptions) {
     this.options = options;
@@ -263,6 +265,7 @@ export class RankPipeline implements RankView {
           unplacedBlocks: BigInt(this.mirror.unplaced),
         }),
       );
+    this.applied = sequence;
     this.options.emit({
       type: "batch",
       keyBytes: bytes(events),
@@ -288,6 +291,7 @@ export class RankPipeline implements RankView {
     if (!keepsPlaces) this.facts.forget();
     this.applier.forget();
     this.epoch = this.options.mintEpoch();
+    this.applied = undefined;
     this.completeness = Completeness.INCOMPLETE;
     this.announcedRevision = this.facts.revision;
     this.counts.add("epochs");
@@ -330,10 +334,9 @@ export class RankPipeline implements RankView {
   }
 
   private cursor(): ReturnType<typeof create<typeof CursorSchema>> {
-    const last = this.gate.last;
     return create(CursorSchema, {
       epoch: this.epoch,
-      ...(last === undefined ? {} : { sequenceNumber: last }),
+      ...(this.applied === undefined ? {} : { sequenceNumber: this.applied }),
     });
   }
 

@@ -12,7 +12,7 @@ import {
   SnapshotChunkSchema,
   type Start,
 } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
-import { invariant } from "@kv-group-bridge/runtime";
+import { BoundedQueue, invariant } from "@kv-group-bridge/runtime";
 import type { RankView, SnapshotReader } from "./rank-output.ts";
 
 /** Field `no` of SubscribeResponse, serialised: 3 batch, 4 withdraw, 5 heartbeat, 6 engine. */
@@ -61,10 +61,10 @@ type State = "needs_start" | "snapshot" | "live" | "closed";
 export class Subscriber {
   readonly projection: Projection;
   private readonly options: SubscriberOptions;
+  private readonly queue: BoundedQueue<FieldItem>;
   private state: State = "needs_start";
-  private queue: FieldItem[] = [];
-  private head = 0;
-  private heldBytes = 0;
+  /** What was told before is void; taken before the next start. */
+  private withdraw: FieldItem | undefined;
   private heartbeat: FieldItem | undefined;
   private snapshot: SnapshotReader | undefined;
   private chunkIndex = 0;
@@ -75,6 +75,10 @@ export class Subscriber {
   constructor(options: SubscriberOptions) {
     this.options = options;
     this.projection = options.projection;
+    this.queue = new BoundedQueue({
+      maxBytes: options.queueBytes,
+      maxItems: Math.ceil(options.queueBytes / ITEM_OVERHEAD_BYTES),
+    });
   }
 
   /**
@@ -82,15 +86,17 @@ export class Subscriber {
    * inside `receive`: the mirror must be at rest. After `close`: always undefined.
    */
   next(): QueueItem | undefined {
-    const queued = this.shift();
-    if (queued !== undefined) return queued;
     if (this.state === "closed") return undefined;
-    if (this.state === "needs_start") return { type: "start", start: this.begin() };
-    const heartbeat = this.heartbeat;
-    if (heartbeat !== undefined) {
-      this.heartbeat = undefined;
-      return heartbeat;
+    if (this.state === "needs_start") {
+      const { withdraw } = this;
+      this.withdraw = undefined;
+      return withdraw ?? { type: "start", start: this.begin() };
     }
+    const queued = this.queue.take();
+    if (queued !== undefined) return queued;
+    const { heartbeat } = this;
+    this.heartbeat = undefined;
+    if (heartbeat !== undefined) return heartbeat;
     if (this.state === "snapshot") return { type: "snapshot_chunk", chunk: this.readChunk() };
     return undefined;
   }
@@ -98,13 +104,9 @@ export class Subscriber {
   /** Queues a live item. A subscriber without a start skips it: its snapshot will contain it. */
   offer(item: FieldItem): void {
     if (this.state !== "snapshot" && this.state !== "live") return;
-    const cost = item.delimited.length + ITEM_OVERHEAD_BYTES;
-    if (this.heldBytes + cost > this.options.queueBytes) {
+    if (this.queue.offer(item, item.delimited.length + ITEM_OVERHEAD_BYTES) === "full") {
       this.overflowCount++;
       this.reset();
-    } else {
-      this.queue.push(item);
-      this.heldBytes += cost;
     }
     this.options.onWake();
   }
@@ -116,15 +118,14 @@ export class Subscriber {
     this.options.onWake();
   }
 
-  /** A new epoch: what is queued is void; `withdraw`, then a new start and snapshot are taken instead. */
+  /**
+   * A new epoch: what is queued is void; `withdraw`, then a new start and snapshot are taken instead. Who has
+   * taken no start yet has nothing to withdraw.
+   */
   restart(withdraw: FieldItem): void {
     if (this.state === "closed") return;
-    const hasBegun = this.state !== "needs_start" || this.head < this.queue.length;
     this.reset();
-    if (hasBegun) {
-      this.queue.push(withdraw);
-      this.heldBytes = withdraw.delimited.length + ITEM_OVERHEAD_BYTES;
-    }
+    if (this.startCount > 0) this.withdraw = withdraw;
     this.options.onWake();
   }
 
@@ -144,7 +145,7 @@ export class Subscriber {
 
   /** Bytes queued, with the overhead of each item. Never more than the bound. */
   get queuedBytes(): number {
-    return this.heldBytes;
+    return this.queue.sizeBytes;
   }
 
   /** Totals of this subscriber since it came. */
@@ -156,42 +157,25 @@ export class Subscriber {
     };
   }
 
-  /** Recomputes the queue's account and checks the state. */
+  /** Checks the queue and the state. */
   audit(): void {
-    let bytes = 0;
-    for (let i = this.head; i < this.queue.length; i++) {
-      bytes += (this.queue[i]?.delimited.length ?? 0) + ITEM_OVERHEAD_BYTES;
-    }
-    invariant(bytes === this.heldBytes, "the account equals the queue");
-    const isOneWithdrawal = this.state === "needs_start" && this.queue.length === 1;
-    invariant(bytes <= this.options.queueBytes || isOneWithdrawal, "the bound holds");
+    this.queue.audit();
+    const isFollowing = this.state === "snapshot" || this.state === "live";
+    const holdsLive = this.queue.itemCount > 0 || this.heartbeat !== undefined;
+    invariant(isFollowing || !holdsLive, "without a start nothing live is held");
+    invariant(
+      this.withdraw === undefined || this.state === "needs_start",
+      "a withdrawal is followed by a start",
+    );
     invariant(
       (this.snapshot !== undefined) === (this.state === "snapshot"),
-      "a reader is open during the snapshot only",
+      "a reader is open during the snapshot, and only then",
     );
-    invariant(this.heartbeat === undefined || this.state !== "closed", "closed holds nothing");
-  }
-
-  private shift(): FieldItem | undefined {
-    const item = this.queue[this.head];
-    if (item === undefined) return undefined;
-    this.head++;
-    this.heldBytes -= item.delimited.length + ITEM_OVERHEAD_BYTES;
-    if (this.head === this.queue.length) {
-      this.queue = [];
-      this.head = 0;
-    } else if (this.head >= 1024 && this.head * 2 >= this.queue.length) {
-      this.queue = this.queue.slice(this.head);
-      this.head = 0;
-    }
-    invariant(this.heldBytes >= 0, "no byte is given back twice");
-    return item;
   }
 
   private reset(): void {
-    this.queue = [];
-    this.head = 0;
-    this.heldBytes = 0;
+    this.queue.clear();
+    this.withdraw = undefined;
     this.heartbeat = undefined;
     this.snapshot = undefined;
     this.state = "needs_start";

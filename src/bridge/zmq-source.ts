@@ -5,9 +5,14 @@
  * Does not do: read frames, count, compare topics (it subscribes to all; a foreign topic must be visible as a
  * refusal, not as silence), or decide what a lost connection means.
  */
-import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 import { KvEventsError, LIMITS } from "@kv-group-bridge/protocol";
-import { type Cancel, type Clock, invariant, type Timers } from "@kv-group-bridge/runtime";
+import {
+  type Cancel,
+  type Clock,
+  invariant,
+  type Timers,
+  yieldToEventLoop,
+} from "@kv-group-bridge/runtime";
 import { Subscriber } from "zeromq";
 import { ConnectionTracker } from "./connection-tracker.ts";
 import { type EndpointMode, engineAddress } from "./engine-endpoint.ts";

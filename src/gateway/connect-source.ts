@@ -6,6 +6,7 @@
  * Refuses: nothing; it translates what went wrong into a closed list.
  * Does not do: decide, retry, keep state.
  */
+import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 import { create } from "@bufbuild/protobuf";
 import { type Client, Code, ConnectError, createClient, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
@@ -60,9 +61,8 @@ export interface BridgeTransport {
 /** What a source needs beside its transport. */
 export interface ConnectSourceOptions {
   readonly keyScheme: KeyScheme;
+  /** Measures how long messages were handled without a turn of the event loop. */
   readonly clock: Clock;
-  /** Resolves after other work of the event loop had its turn. */
-  readonly yieldToLoop: () => Promise<void>;
 }
 
 /** A gRPC transport to one bridge over its own HTTP/2 connection with keepalive and wide windows. */
@@ -118,7 +118,7 @@ export class ConnectSource implements BridgeSource {
     controller: AbortController,
   ): Promise<void> {
     const { signal } = controller;
-    const { clock, keyScheme, yieldToLoop } = this.options;
+    const { clock, keyScheme } = this.options;
     const request = create(SubscribeRequestSchema, {
       dpRank,
       projection: Projection.PREFIX_KEYS,
@@ -133,7 +133,7 @@ export class ConnectSource implements BridgeSource {
     try {
       const stream = this.client.subscribe(request, { signal, onHeader });
       const iterator = stream[Symbol.asyncIterator]();
-      let sliceStartMs = clock.nowMs();
+      let sliceStartMs = clock.monotonicMs();
       while (!signal.aborted) {
         const next = await settle(iterator.next());
         if (signal.aborted) break;
@@ -141,9 +141,9 @@ export class ConnectSource implements BridgeSource {
         else if (next.value.done === true) error = "stream_ended";
         if (!next.ok || next.value.done === true) break;
         handlers.onMessage(next.value.value);
-        if (clock.nowMs() - sliceStartMs < LIMITS.receiveSliceMs.value) continue;
-        await yieldToLoop();
-        sliceStartMs = clock.nowMs();
+        if (clock.monotonicMs() - sliceStartMs < LIMITS.receiveSliceMs.value) continue;
+        await yieldToEventLoop();
+        sliceStartMs = clock.monotonicMs();
       }
     } finally {
       this.streams.delete(controller);

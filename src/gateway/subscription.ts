@@ -19,6 +19,7 @@ export const SUBSCRIPTION_ERRORS = [
   "bridge_silent",
   "bridge_failed",
   "bridge_protocol",
+  "engine_changed",
   "stream_ended",
   "resource_exhausted",
   "key_scheme_mismatch",

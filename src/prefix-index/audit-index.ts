@@ -43,12 +43,7 @@ export function auditIndex(nodes: NodeStore, roster: RankRoster, entries: Entrie
 }
 
 /** Checks one rank against the holder records; returns its entries. */
-function auditRank(
-  nodes: NodeStore,
-  roster: RankRoster,
-  state: RankState,
-  slot: number,
-): number {
+function auditRank(nodes: NodeStore, roster: RankRoster, state: RankState, slot: number): number {
   const { places, groupIds, layout } = state;
   const counts = new Uint32Array(groupIds.length * MEDIA_COUNT);
   invariant(roster.find(state.handle) === state && state.slot === slot, "a handle finds its rank");

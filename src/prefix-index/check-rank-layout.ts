@@ -65,7 +65,8 @@ function checkGroup(layout: RankLayout, group: GroupLayout): string | undefined 
   if (rule === "chunked_local") {
     const alignment = layout.isFine ? layout.hashBlockSizeTokens : layout.schedulerBlockSizeTokens;
     if (block !== alignment) return "chunked local attention needs its block size as alignment";
-    if (group.dropsBlock || layout.lookaheadTokens > 0) return "chunked local attention has no EAGLE";
+    if (group.dropsBlock || layout.lookaheadTokens > 0)
+      return "chunked local attention has no EAGLE";
   }
   return checkAgainstOthers(layout, group);
 }

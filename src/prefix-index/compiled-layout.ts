@@ -108,7 +108,8 @@ function compileClass(layout: RankLayout, members: readonly number[]): LookupCla
   const block = first.blockSizeTokens;
   const isWindow = first.rule === "sliding_window";
   const earlierBlocks = Math.ceil((first.windowTokens - 1) / block);
-  const canSearchInside = first.rule === "full" && layout.isFine && block > layout.hashBlockSizeTokens;
+  const canSearchInside =
+    first.rule === "full" && layout.isFine && block > layout.hashBlockSizeTokens;
   return {
     rule: first.rule,
     blockSizeTokens: block,

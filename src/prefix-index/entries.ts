@@ -125,8 +125,7 @@ export class Entries {
       const medium = place % MEDIA_COUNT;
       const isInScope = place !== -1 && (mediumId === -1 || mediumId === medium);
       const node = (place - medium) / MEDIA_COUNT;
-      const isGone =
-        isInScope && this.drop(state, node, medium, places.get(node, medium), groups);
+      const isGone = isInScope && this.drop(state, node, medium, places.get(node, medium), groups);
       // The deletion may have moved a later place into this slot.
       if (!isGone) slot += 1;
     }

@@ -99,7 +99,8 @@ export class PrefixIndex {
     const outcome = emptyOutcome();
     if (count === 0) return outcome;
     const first = firstEndTokens + state.lookaheadTokens;
-    const bit = first + (count - 1) * stepTokens > MAX_POSITION_TOKENS ? -2 : state.bitForStore(groupId);
+    const bit =
+      first + (count - 1) * stepTokens > MAX_POSITION_TOKENS ? -2 : state.bitForStore(groupId);
     if (bit === -2) outcome.refusedPosition = count;
     else if (bit === -1) outcome.refusedGroup = count;
     else {
@@ -113,12 +114,7 @@ export class PrefixIndex {
   }
 
   /** Removes keys of one group in one medium, wherever they end. */
-  removeKeys(
-    rank: RankHandle,
-    groupId: number,
-    mediumId: number,
-    keys: Uint8Array,
-  ): RemoveOutcome {
+  removeKeys(rank: RankHandle, groupId: number, mediumId: number, keys: Uint8Array): RemoveOutcome {
     const state = this.roster.live(rank);
     const count = keyCount(keys);
     invariant(isMedium(mediumId), "a medium id is 0 ... 15");
@@ -180,7 +176,10 @@ export class PrefixIndex {
     return total;
   }
 
-  /** Whether a group ever held an entry: not undone by `clear`, only by another set of groups. */
+  /**
+   * Whether a group ever held an entry. `clear` does not undo it; a layout that lacks a group named before
+   * starts all of them anew.
+   */
   hasEverStored(rank: RankHandle, groupId: number): boolean {
     const state = this.roster.live(rank);
     const bit = state.bitOf(groupId);

@@ -139,7 +139,11 @@ export class ScoreWalk {
       const rank = bySlot[tag / MEDIA_COUNT] as RankState;
       if (rank.gridId === -1 || isDue[rank.gridId] === 0) continue;
       if (rank.walkNumber !== this.walkNumber) rank.startWalk(this.walkNumber);
-      const lead = recordEnds(rank, words[word + 1] as number, positionTokens - rank.lookaheadTokens);
+      const lead = recordEnds(
+        rank,
+        words[word + 1] as number,
+        positionTokens - rank.lookaheadTokens,
+      );
       if (lead > 0) this.raiseHorizon(rank, lead);
     }
   }

@@ -4,6 +4,7 @@
  * Refuses: unreadable files, and PEM that OpenSSL does not take (a key of another certificate, for one).
  * Does not do: watch files, keep secrets out of memory, or throw: callers raise `tls_invalid`.
  */
+import { X509Certificate } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createSecureContext } from "node:tls";
 
@@ -46,6 +47,8 @@ export function readTlsFiles(files: TlsFiles): TlsResult {
   }
   try {
     createSecureContext(material);
+    // OpenSSL ignores an authority that is no certificate, and would then trust nobody without a word.
+    if (material.ca !== undefined) void new X509Certificate(material.ca).fingerprint256;
   } catch (cause) {
     const paths = [files.cert, files.key, files.ca].filter((path) => path !== undefined);
     return { ok: false, problem: `not a usable key and certificate: ${paths.join(", ")}`, cause };

@@ -20,13 +20,13 @@ import {
   SubscribeRequestSchema,
   type SubscribeResponse,
 } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
+import { systemTimers } from "@kv-group-bridge/runtime";
 import { afterEach, expect, test } from "vitest";
 import { BridgeServer, type BridgeServerOptions } from "../../src/bridge/dist/bridge-server.js";
 import { FanOut, type FanOutOptions } from "../../src/bridge/dist/fan-out.js";
 import { startHealthServer } from "../../src/bridge/dist/health-server.js";
 import { REFUSAL_HEADER } from "../../src/bridge/dist/service.js";
 import { FakeRank } from "../support/fake-rank.ts";
-import { realTimers } from "../support/real-timers.ts";
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
@@ -55,7 +55,7 @@ async function serve(
     host: "127.0.0.1",
     port: 0,
     tls: undefined,
-    timers: realTimers,
+    timers: systemTimers,
     service: {
       ranks: new Map([
         [4, served(4, four)],

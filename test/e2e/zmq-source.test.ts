@@ -5,11 +5,11 @@
  * Does not do: sleep. What cannot be awaited (a slow joiner) is published again until it arrives.
  */
 import { setImmediate as turn } from "node:timers/promises";
-import { Publisher } from "zeromq";
+import { systemClock, systemTimers } from "@kv-group-bridge/runtime";
 import { afterEach, expect, test } from "vitest";
+import { Publisher } from "zeromq";
 import { engineAddress } from "../../src/bridge/dist/engine-endpoint.js";
 import { ZmqSource, type ZmqSourceOptions } from "../../src/bridge/dist/zmq-source.js";
-import { realClock, realTimers } from "../support/real-timers.ts";
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
@@ -30,8 +30,8 @@ function follow(endpoint: string, options: Partial<ZmqSourceOptions> = {}) {
   const source = new ZmqSource({
     endpoint,
     mode: "connect",
-    clock: realClock,
-    timers: realTimers,
+    clock: systemClock,
+    timers: systemTimers,
     onMessage: (frames) => messages.push(frames.map((frame) => Buffer.from(frame))),
     onConnection: (isConnected) => connections.push(isConnected),
     onFailure: (error) => failures.push(error),

@@ -1,0 +1,301 @@
+/**
+ * What it is: the library: follows workers, keeps what their ranks hold in one index, and answers how many
+ * tokens of a prompt each rank would really reuse.
+ * Owns: the index of one keyspace (one model, one seed), the workers, the scratch of queries. Invariant: the
+ * index has exactly the ranks of the workers.
+ * Refuses: queries and settings that break the contract, by `KvEventsError` with a code.
+ * Does not do: choose a worker, discover workers, listen on ports.
+ */
+import { create } from "@bufbuild/protobuf";
+import { KeySchemeSchema } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
+import {
+  GroupPositions,
+  MAX_RANKS,
+  PrefixIndex,
+  type PrefixIndexLimits,
+  type RankHandle,
+  ScoreBuffer,
+} from "@kv-group-bridge/prefix-index";
+import {
+  KEY_SCHEME_ID,
+  KeyedHasher,
+  KvEventsError,
+  LIMITS,
+  PLAIN,
+} from "@kv-group-bridge/protocol";
+import {
+  type Clock,
+  invariant,
+  type Log,
+  type Metrics,
+  type Randomness,
+  silentLog,
+  systemClock,
+  systemRandomness,
+  systemTimers,
+  type Timers,
+} from "@kv-group-bridge/runtime";
+import type { UnseenGroupPolicy } from "./answer.ts";
+import { AnswerBuffer, type RankAnswer } from "./answer-buffer.ts";
+import {
+  type BridgeAddress,
+  type BridgeSource,
+  type BridgeTransport,
+  ConnectSource,
+  grpcTransport,
+} from "./connect-source.ts";
+import { type GatewayTotals, registerGatewayMetrics } from "./gateway-metrics.ts";
+import { PromptKeys } from "./prompt-keys.ts";
+import { checkQuery, type Query } from "./query.ts";
+import { explainRank, type RankExplanation, type RankStatus, rankStatus } from "./rank-status.ts";
+import { type FollowerEnvironment, RankFollower } from "./rank-follower.ts";
+import { RankView } from "./rank-view.ts";
+import { checkWorker, Worker, type WorkerSettings } from "./worker.ts";
+
+/** Settings of a gateway. Everything but the seed has a default. */
+export interface GatewayOptions {
+  /** The fleet's seed of the prefix keys; every bridge has the same. */
+  readonly seed: string;
+  /** Default: the system's. */
+  readonly clock?: Clock;
+  readonly timers?: Timers;
+  readonly randomness?: Randomness;
+  /** Default: silent. */
+  readonly log?: Log;
+  /** Metrics are registered here. Default: none. */
+  readonly metrics?: Metrics;
+  /** Default: "zero". */
+  readonly unseenGroupPolicy?: UnseenGroupPolicy;
+  /** Silence after which a rank is stale. Default: `LIMITS.staleAfterMs`. */
+  readonly staleAfterMs?: number;
+  /** Default: `LIMITS.indexNodes` and `LIMITS.indexEntriesPerRank`. */
+  readonly indexLimits?: Partial<PrefixIndexLimits>;
+  /** Makes the transport to a bridge. Default: gRPC over HTTP/2. */
+  readonly transportFactory?: (address: BridgeAddress) => BridgeTransport;
+  /** Makes the whole source of a bridge's messages; then there is no transport. */
+  readonly sourceFactory?: (address: BridgeAddress) => BridgeSource;
+}
+
+/** Hears of every change of a rank's subscription, after it is done. */
+export type StateListener = (status: RankStatus) => void;
+
+/** Makes a gateway without workers. Nothing is started. */
+export function createGateway(options: GatewayOptions): Gateway {
+  return new Gateway(options);
+}
+
+/** See the file header. All methods are synchronous. */
+export class Gateway {
+  private readonly options: GatewayOptions;
+  private readonly clock: Clock;
+  private readonly hasher: KeyedHasher;
+  private readonly plainRoot: Uint32Array;
+  private readonly index: PrefixIndex;
+  private readonly environment: FollowerEnvironment;
+  private readonly totals: GatewayTotals = {
+    queries: 0,
+    refusals: new Map(),
+    streamErrors: new Map(),
+  };
+  private readonly workersByName = new Map<string, Worker>();
+  private readonly followersByRank = new Map<RankHandle, RankFollower>();
+  /** By worker name, then rank. */
+  private followers: readonly RankFollower[] = [];
+  private readonly listeners = new Set<StateListener>();
+  private readonly keys: PromptKeys;
+  private readonly scores = new ScoreBuffer();
+  private readonly positions = new GroupPositions();
+  private isClosed = false;
+
+  constructor(options: GatewayOptions) {
+    this.options = options;
+    this.clock = options.clock ?? systemClock;
+    this.hasher = new KeyedHasher(options.seed);
+    this.plainRoot = this.hasher.rootWords(PLAIN);
+    this.keys = new PromptKeys(this.hasher);
+    this.index = new PrefixIndex({
+      maxNodes: options.indexLimits?.maxNodes ?? LIMITS.indexNodes.value,
+      maxEntriesPerRank:
+        options.indexLimits?.maxEntriesPerRank ?? LIMITS.indexEntriesPerRank.value,
+    });
+    this.environment = {
+      clock: this.clock,
+      timers: options.timers ?? systemTimers,
+      randomness: options.randomness ?? systemRandomness,
+      log: options.log ?? silentLog,
+      staleAfterMs: options.staleAfterMs ?? LIMITS.staleAfterMs.value,
+      unseenGroupPolicy: options.unseenGroupPolicy ?? "zero",
+      refusals: this.totals.refusals,
+      streamErrors: this.totals.streamErrors,
+      onState: (follower) => this.tell(follower),
+    };
+    if (options.metrics !== undefined) {
+      registerGatewayMetrics(options.metrics, {
+        totals: this.totals,
+        index: this.index,
+        statuses: () => this.workers(),
+        counts: () => this.followers.map((follower) => follower.view.counts),
+      });
+    }
+  }
+
+  /**
+   * Follows a worker from now on. Fails with `config_invalid`, `worker_exists` or `worker_limit`; an
+   * unreachable bridge is no failure: it shows in the rank's state and is tried for ever.
+   */
+  addWorker(settings: WorkerSettings): void {
+    invariant(!this.isClosed, "a closed gateway takes no worker");
+    const checked = checkWorker(settings);
+    const { name, address, dpRanks } = checked;
+    if (this.workersByName.has(name)) throw new KvEventsError("worker_exists", name);
+    const isFull =
+      this.workersByName.size >= LIMITS.workersPerGateway.value ||
+      this.followers.length + dpRanks.length > MAX_RANKS;
+    if (isFull) throw new KvEventsError("worker_limit", name);
+    const source = this.openSource(address);
+    const keyScheme = { id: KEY_SCHEME_ID, checkValue: this.hasher.checkValue() };
+    const followers = dpRanks.map((dpRank) => {
+      const view = new RankView({ index: this.index, dpRank, keyScheme });
+      return new RankFollower({ worker: name, dpRank, view }, source, this.environment);
+    });
+    const worker = new Worker(checked, source, followers);
+    this.workersByName.set(name, worker);
+    for (const follower of followers) this.followersByRank.set(follower.view.rank, follower);
+    this.orderFollowers();
+    worker.start();
+  }
+
+  /** Forgets a worker at once: its entries, streams and timers. False = there is none of this name. */
+  removeWorker(name: string): boolean {
+    const worker = this.workersByName.get(name);
+    if (worker === undefined) return false;
+    this.workersByName.delete(name);
+    for (const { view } of worker.followers) this.followersByRank.delete(view.rank);
+    this.orderFollowers();
+    worker.stop();
+    return true;
+  }
+
+  /** True while a worker of this name is followed. */
+  hasWorker(name: string): boolean {
+    return this.workersByName.has(name);
+  }
+
+  /** Every followed rank, by worker name, then rank. */
+  workers(): readonly RankStatus[] {
+    const nowMs = this.clock.monotonicMs();
+    return this.followers.map((follower) => this.statusOf(follower, nowMs));
+  }
+
+  /** Scores a prompt for every rank; fails with `prompt_invalid`. The answers are the caller's to keep. */
+  score(query: Query): readonly RankAnswer[] {
+    const buffer = new AnswerBuffer();
+    this.scoreInto(query, buffer);
+    const answers: RankAnswer[] = [];
+    for (let i = 0; i < buffer.count; i++) answers.push(buffer.at(i));
+    return answers;
+  }
+
+  /** As `score`, into lines that are used again: plain prompts cost no allocation worth speaking of. */
+  scoreInto(query: Query, out: AnswerBuffer): void {
+    this.beginKeys(query);
+    this.totals.queries++;
+    this.index.score(this.keys, query.tokens.length, this.scores);
+    this.keys.release();
+    for (let line = 0; line < this.scores.count; line++) {
+      const follower = this.followersByRank.get(this.scores.rankAt(line));
+      invariant(follower !== undefined, "the index has exactly the ranks of the workers");
+      follower.scoredTokens = this.scores.reusableTokensAt(line);
+      follower.scoredLimitingGroupId = this.scores.limitingGroupIdAt(line);
+    }
+    const nowMs = this.clock.monotonicMs();
+    out.count = 0;
+    for (const follower of this.followers) {
+      const { state, reasons } = follower.assessment(nowMs);
+      const isKnown = state !== "unknown";
+      const limiting = follower.scoredLimitingGroupId;
+      const line = out.next();
+      line.worker = follower.worker;
+      line.dpRank = follower.dpRank;
+      line.reusableTokens = isKnown ? follower.scoredTokens : 0;
+      line.state = state;
+      line.reasons = reasons;
+      line.limitingGroupId = isKnown && limiting >= 0 ? limiting : undefined;
+    }
+  }
+
+  /** One rank's answer group by group. Fails with `prompt_invalid` or `worker_unknown`. */
+  explain(query: Query, worker: string, dpRank: number): RankExplanation {
+    const ranks = this.workersByName.get(worker)?.followers;
+    const follower = ranks?.find((candidate) => candidate.dpRank === dpRank);
+    if (follower === undefined) throw new KvEventsError("worker_unknown", `${worker}/${dpRank}`);
+    this.beginKeys(query);
+    const assessment = follower.assessment(this.clock.monotonicMs());
+    const { rank } = follower.view;
+    const { positions } = this;
+    const hasLayout = this.index.explain(rank, this.keys, query.tokens.length, positions);
+    this.keys.release();
+    return explainRank(follower, assessment, hasLayout ? positions : undefined);
+  }
+
+  /** Calls `listener` on every change of a rank's subscription; the returned function ends that. */
+  on(_event: "state", listener: StateListener): () => void {
+    // A wrapper, so that the same function given twice is called twice and ended one by one.
+    const entry: StateListener = (status) => listener(status);
+    this.listeners.add(entry);
+    return () => this.listeners.delete(entry);
+  }
+
+  /** Removes every worker; nothing of the gateway keeps running. Idempotent. */
+  close(): void {
+    this.isClosed = true;
+    for (const name of [...this.workersByName.keys()]) this.removeWorker(name);
+    this.listeners.clear();
+  }
+
+  /** Recomputes the invariants of index and workers; throws InvariantViolation. For tests. */
+  audit(): void {
+    this.index.audit();
+    invariant(this.index.gauges().ranks === this.followers.length, "no rank is left over");
+    invariant(this.followersByRank.size === this.followers.length, "every rank has a follower");
+  }
+
+  private beginKeys(query: Query): void {
+    checkQuery(query);
+    const { loraName, cacheSalt, multimodalItems } = query;
+    const isPlain = loraName === undefined && (cacheSalt === undefined || cacheSalt === "");
+    const root = isPlain
+      ? this.plainRoot
+      : this.hasher.rootWords({ loraName, cacheSalt: cacheSalt === "" ? undefined : cacheSalt });
+    this.keys.reset(query.tokens, root, multimodalItems);
+  }
+
+  private openSource(address: BridgeAddress): BridgeSource {
+    const { sourceFactory, transportFactory } = this.options;
+    if (sourceFactory !== undefined) return sourceFactory(address);
+    return new ConnectSource((transportFactory ?? grpcTransport)(address), {
+      keyScheme: create(KeySchemeSchema, {
+        id: KEY_SCHEME_ID,
+        checkValue: this.hasher.checkValue(),
+      }),
+      clock: this.clock,
+    });
+  }
+
+  private orderFollowers(): void {
+    const workers = [...this.workersByName.values()];
+    workers.sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
+    this.followers = workers.flatMap((worker) => worker.followers);
+  }
+
+  private statusOf(follower: RankFollower, nowMs: number): RankStatus {
+    const url = this.workersByName.get(follower.worker)?.url ?? "";
+    return rankStatus(follower, this.index, url, nowMs);
+  }
+
+  private tell(follower: RankFollower): void {
+    // A rank that was removed tells its end after it has left the workers.
+    const status = this.statusOf(follower, this.clock.monotonicMs());
+    for (const listener of this.listeners) listener(status);
+  }
+}
