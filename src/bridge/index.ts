@@ -1,3 +1,11 @@
-export { type EngineConfig, type GroupConfig, type RemovalRule, UNSTATED_ENGINE } from "./engine-config.ts";
+export {
+  type EngineConfig,
+  type GroupConfig,
+  type RemovalRule,
+  UNSTATED_ENGINE,
+} from "./engine-config.ts";
+export { FanOut, type FanOutOptions } from "./fan-out.ts";
 export type { RankOutput, RankView, SnapshotReader } from "./rank-output.ts";
 export { RankPipeline, type RankPipelineOptions } from "./rank-pipeline.ts";
+export { Subscriber } from "./subscriber.ts";
+export { toResponse } from "./subscriber-stream.ts";

@@ -82,7 +82,8 @@ export function drainingError(): ConnectError {
   return new ConnectError("draining", Code.Unavailable);
 }
 
-function toResponse(item: QueueItem, isJson: boolean): SubscribeResponse {
+/** The response of an item. `isJson`: fields are typed instead of shared bytes. */
+export function toResponse(item: QueueItem, isJson: boolean): SubscribeResponse {
   switch (item.type) {
     case "start":
       return create(SubscribeResponseSchema, { message: { case: "start", value: item.start } });

@@ -71,13 +71,9 @@ const lookupSchema = z.looseObject({
   native: z.int().min(0),
 });
 
-type FrameTuple = readonly [string, number, string];
-
-const lineSchema = z.union([
-  z.looseObject({ frame: z.tuple([z.string(), z.int().min(0), z.string()]) }),
-  z.looseObject({ lookup: lookupSchema }),
-  z.looseObject({ restart: z.literal(true) }),
-]);
+const frameLine = z.looseObject({ frame: z.tuple([z.string(), z.int().min(0), z.string()]) });
+const lookupLine = z.looseObject({ lookup: lookupSchema });
+const restartLine = z.looseObject({ restart: z.literal(true) });
 
 /** An opened trace: its header, then its entries once. */
 export interface Trace {
@@ -120,16 +116,23 @@ async function* readEntries(path: string, lines: AsyncGenerator<string>): AsyncG
   let number = 1;
   for await (const text of lines) {
     number += 1;
-    const parsed = lineSchema.safeParse(parseJson(path, number, text));
-    if (!parsed.success) throw invalid(path, number, "neither a frame, a lookup nor a restart");
-    const value = parsed.data;
-    if ("frame" in value) yield { type: "frame", frames: toFrames(value.frame) };
-    else if ("restart" in value) yield { type: "restart" };
-    else {
-      const { lookup } = value;
-      const prompt = toPrompt(path, number, lookup);
-      yield { type: "lookup", line: number, prompt, native: lookup.native };
+    const line = parseJson(path, number, text);
+    const frame = frameLine.safeParse(line);
+    if (frame.success) {
+      yield { type: "frame", frames: toFrames(frame.data.frame) };
+      continue;
     }
+    const lookup = lookupLine.safeParse(line);
+    if (lookup.success) {
+      const { native } = lookup.data.lookup;
+      const prompt = toPrompt(path, number, lookup.data.lookup);
+      yield { type: "lookup", line: number, prompt, native };
+      continue;
+    }
+    if (!restartLine.safeParse(line).success) {
+      throw invalid(path, number, "neither a frame, a lookup nor a restart");
+    }
+    yield { type: "restart" };
   }
 }
 

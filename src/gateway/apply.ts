@@ -14,7 +14,7 @@ import { ALL, type PrefixIndex, type RankHandle } from "@kv-group-bridge/prefix-
 import { KEY_BYTES } from "./check-events.ts";
 import { GPU_MEDIUM_ID, type MediaTable } from "./media.ts";
 
-/** What was applied and what was dropped, by name. Totals of one rank since it was added. */
+/** What was applied and what was dropped, by name. Totals. */
 export interface ApplyCounts {
   storedBlocks: number;
   removedBlocks: number;

@@ -6,7 +6,6 @@
  * Refuses: nothing; it translates what went wrong into a closed list.
  * Does not do: decide, retry, keep state.
  */
-import { setImmediate as yieldToEventLoop } from "node:timers/promises";
 import { create } from "@bufbuild/protobuf";
 import { type Client, Code, ConnectError, createClient, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
@@ -18,7 +17,7 @@ import {
   type SubscribeResponse,
 } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import { type DpRank, LIMITS } from "@kv-group-bridge/protocol";
-import type { Clock } from "@kv-group-bridge/runtime";
+import { type Clock, yieldToEventLoop } from "@kv-group-bridge/runtime";
 import type { SubscriptionError } from "./subscription.ts";
 import { WideSessionManager } from "./wide-session-manager.ts";
 

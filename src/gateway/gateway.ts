@@ -37,6 +37,7 @@ import {
 } from "@kv-group-bridge/runtime";
 import type { UnseenGroupPolicy } from "./answer.ts";
 import { AnswerBuffer, type RankAnswer } from "./answer-buffer.ts";
+import { newApplyCounts } from "./apply.ts";
 import {
   type BridgeAddress,
   type BridgeSource,
@@ -96,6 +97,7 @@ export class Gateway {
     queries: 0,
     refusals: new Map(),
     streamErrors: new Map(),
+    applied: newApplyCounts(),
   };
   private readonly workersByName = new Map<string, Worker>();
   private readonly followersByRank = new Map<RankHandle, RankFollower>();
@@ -134,7 +136,6 @@ export class Gateway {
         totals: this.totals,
         index: this.index,
         statuses: () => this.workers(),
-        counts: () => this.followers.map((follower) => follower.view.counts),
       });
     }
   }
@@ -155,8 +156,10 @@ export class Gateway {
     const source = this.openSource(address);
     const keyScheme = { id: KEY_SCHEME_ID, checkValue: this.hasher.checkValue() };
     const followers = dpRanks.map((dpRank) => {
-      const view = new RankView({ index: this.index, dpRank, keyScheme });
-      return new RankFollower({ worker: name, dpRank, view }, source, this.environment);
+      const counts = this.totals.applied;
+      const view = new RankView({ index: this.index, dpRank, keyScheme, counts });
+      const rank = { worker: name, bridgeUrl: address.url, dpRank, view };
+      return new RankFollower(rank, source, this.environment);
     });
     const worker = new Worker(checked, source, followers);
     this.workersByName.set(name, worker);
@@ -184,7 +187,7 @@ export class Gateway {
   /** Every followed rank, by worker name, then rank. */
   workers(): readonly RankStatus[] {
     const nowMs = this.clock.monotonicMs();
-    return this.followers.map((follower) => this.statusOf(follower, nowMs));
+    return this.followers.map((follower) => rankStatus(follower, this.index, nowMs));
   }
 
   /** Scores a prompt for every rank; fails with `prompt_invalid`. The answers are the caller's to keep. */
@@ -288,14 +291,9 @@ export class Gateway {
     this.followers = workers.flatMap((worker) => worker.followers);
   }
 
-  private statusOf(follower: RankFollower, nowMs: number): RankStatus {
-    const url = this.workersByName.get(follower.worker)?.url ?? "";
-    return rankStatus(follower, this.index, url, nowMs);
-  }
-
   private tell(follower: RankFollower): void {
-    // A rank that was removed tells its end after it has left the workers.
-    const status = this.statusOf(follower, this.clock.monotonicMs());
+    if (this.listeners.size === 0) return;
+    const status = rankStatus(follower, this.index, this.clock.monotonicMs());
     for (const listener of this.listeners) listener(status);
   }
 }

@@ -41,6 +41,7 @@ export interface FollowerEnvironment {
 /** One rank of one worker. */
 export class RankFollower {
   readonly worker: string;
+  readonly bridgeUrl: string;
   readonly dpRank: DpRank;
   readonly view: RankView;
   readonly subscription: Subscription;
@@ -58,11 +59,12 @@ export class RankFollower {
   private reportedError: SubscriptionError | undefined = undefined;
 
   constructor(
-    rank: { readonly worker: string; readonly dpRank: DpRank; readonly view: RankView },
+    rank: Pick<RankFollower, "worker" | "bridgeUrl" | "dpRank" | "view">,
     source: BridgeSource,
     environment: FollowerEnvironment,
   ) {
     this.worker = rank.worker;
+    this.bridgeUrl = rank.bridgeUrl;
     this.dpRank = rank.dpRank;
     this.view = rank.view;
     this.source = source;
@@ -121,8 +123,11 @@ export class RankFollower {
         return;
       case "set_timer":
         this.cancelTimer?.();
-        this.cancelTimer = this.environment.timers.after(output.delayMs, () =>
-          this.step({ type: "timer" }),
+        this.cancelTimer = this.environment.timers.after(
+          output.delayMs,
+          () => this.step({ type: "timer" }),
+          // A library does not keep its host alive; the service's listener does.
+          { unref: true },
         );
         return;
       case "clear_timer":
@@ -154,11 +159,8 @@ export class RankFollower {
     }
     const { refusals } = this.environment;
     refusals.set(applied.error, (refusals.get(applied.error) ?? 0) + 1);
-    this.environment.log.warn("message of a bridge refused", {
-      worker: this.worker,
-      dpRank: this.dpRank,
-      reason: applied.error,
-    });
+    const { worker, dpRank } = this;
+    this.environment.log.warn({ worker, dpRank, reason: applied.error }, "message refused");
     this.step({ type: "message_refused", error: errorOf(applied.error) });
   }
 
@@ -172,9 +174,9 @@ export class RankFollower {
     const fields = { worker: this.worker, dpRank: this.dpRank, state, error: lastError };
     const isNews = lastError !== this.reportedError;
     this.reportedError = lastError;
-    if (isNews && lastError !== undefined) log.warn("rank not followed", fields);
-    else if (state === "live") log.info("rank followed", fields);
-    else log.debug("subscription state", fields);
+    if (isNews && lastError !== undefined) log.warn(fields, "rank not followed");
+    else if (state === "live") log.info(fields, "rank followed");
+    else log.debug(fields, "subscription state");
   }
 }
 

@@ -31,7 +31,7 @@ import {
 } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
 import type { LayoutReason, ViewFacts } from "./answer.ts";
-import { applyEvents, type ApplyCounts, newApplyCounts, withdrawScope } from "./apply.ts";
+import { type ApplyCounts, applyEvents, withdrawScope } from "./apply.ts";
 import { checkEvents, type EventRefusal } from "./check-events.ts";
 import { MediaTable } from "./media.ts";
 import { rankLayout } from "./rank-layout.ts";
@@ -68,6 +68,8 @@ export interface RankViewOptions {
   readonly index: PrefixIndex;
   readonly dpRank: DpRank;
   readonly keyScheme: ExpectedKeyScheme;
+  /** Counted here; may be shared by many views. */
+  readonly counts: ApplyCounts;
 }
 
 const NOTHING: Applied = { ok: true, value: "none" };
@@ -78,7 +80,6 @@ const NO_KINDS: ReadonlyMap<number, string> = new Map();
 /** One rank's view. Made empty; `retire` ends it. */
 export class RankView implements ViewFacts {
   readonly rank: RankHandle;
-  readonly counts: ApplyCounts = newApplyCounts();
   hasView = false;
   layoutReasons: readonly LayoutReason[] = ["no_groups"];
   engine: EngineDescription | undefined = undefined;
@@ -136,7 +137,7 @@ export class RankView implements ViewFacts {
         return this.engineChanged(message.value);
       default:
         // A message of a newer bridge; the contract says: ignore it.
-        this.counts.unknownMessages++;
+        this.options.counts.unknownMessages++;
         return NOTHING;
     }
   }
@@ -205,7 +206,7 @@ export class RankView implements ViewFacts {
       case "repeat":
       case "older":
         // Contained already: applying it again could bring back what was removed since.
-        this.counts.repeatedBatches++;
+        this.options.counts.repeatedBatches++;
         return NOTHING;
       default:
         break;
@@ -235,7 +236,7 @@ export class RankView implements ViewFacts {
 
   private withdraw(message: Withdraw): Applied {
     withdrawScope(this.options.index, this.rank, this.media, message);
-    this.counts.withdrawals++;
+    this.options.counts.withdrawals++;
     // The next batch says what the bridge thinks of its view since.
     this.setCompleteness(false, this.hasUnplacedBlocks);
     return NOTHING;
@@ -274,8 +275,8 @@ export class RankView implements ViewFacts {
   }
 
   private write(events: Parameters<typeof applyEvents>[4]): void {
-    const { index } = this.options;
-    const isKept = applyEvents(index, this.rank, this.media, this.counts, events);
+    const { index, counts } = this.options;
+    const isKept = applyEvents(index, this.rank, this.media, counts, events);
     if (isKept || this.isLimited) return;
     this.isLimited = true;
     this.factsRevision++;
@@ -284,7 +285,7 @@ export class RankView implements ViewFacts {
   /** It cannot be told what an unknown operation took away: everything of this rank is forgotten. */
   private withdrawAll(): void {
     this.options.index.clear(this.rank, ALL, ALL);
-    this.counts.unknownOperations++;
+    this.options.counts.unknownOperations++;
     this.isWithdrawn = true;
     this.factsRevision++;
   }

@@ -5,7 +5,7 @@
  * Refuses: nothing.
  * Does not do: reconnect by itself; the next request does.
  */
-import type { ClientHttp2Session, ClientHttp2Stream } from "node:http2";
+import type { ClientHttp2Stream, Http2Session } from "node:http2";
 import { Http2SessionManager } from "@connectrpc/connect-node";
 import type { ClientTls } from "./connect-source.ts";
 
@@ -21,7 +21,7 @@ type PingOptions = NonNullable<ConstructorParameters<typeof Http2SessionManager>
 export class WideSessionManager {
   readonly authority: string;
   private readonly sessions: Http2SessionManager;
-  private widened: ClientHttp2Session | undefined = undefined;
+  private widened: Http2Session | undefined = undefined;
 
   constructor(url: string, pings: PingOptions, tls: ClientTls) {
     this.sessions = new Http2SessionManager(url, pings, {

@@ -31,14 +31,12 @@ export interface CheckedWorker {
 /** A followed worker. */
 export class Worker {
   readonly name: string;
-  readonly url: string;
   /** Ascending by rank. */
   readonly followers: readonly RankFollower[];
   private readonly source: BridgeSource;
 
   constructor(checked: CheckedWorker, source: BridgeSource, followers: readonly RankFollower[]) {
     this.name = checked.name;
-    this.url = checked.address.url;
     this.source = source;
     this.followers = followers;
   }

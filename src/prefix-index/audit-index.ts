@@ -11,7 +11,9 @@ import type { NodeStore } from "./node-store.ts";
 import type { RankRoster } from "./rank-roster.ts";
 import type { RankState } from "./rank-state.ts";
 
-/** Throws InvariantViolation unless nodes, holders, places, counts and grids agree. Slow; allocates. */
+/**
+ * Throws InvariantViolation unless nodes, holders, places, counts and grids agree. Slow; allocates.
+ */
 export function auditIndex(nodes: NodeStore, roster: RankRoster, entries: Entries): void {
   const used = nodes.keys.audit();
   nodes.holders.audit();

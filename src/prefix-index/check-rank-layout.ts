@@ -10,16 +10,18 @@ import type { GroupLayout, RankLayout } from "./layout.ts";
 export const MAX_GROUPS = 32;
 
 /**
- * The largest prompt position, in tokens, that an index stores or scores; sums of two stay small integers.
+ * The largest prompt position, in tokens, that an index stores or scores; sums of two stay small
+ * integers.
  */
 export const MAX_POSITION_TOKENS = 0x3fff_ffff;
 
 /**
  * The first rule that `layout` breaks, in words for a log, or undefined when it is sound.
- * Source of the rules: vLLM 0.33.0 v1/core/kv_cache_coordinator (block sizes are multiples of the hash
- * unit and divide the scheduler block; one group means one block size; fine hits need searches inside a
- * block) and v1/core/single_type_kv_cache_manager (chunked local attention: own block size is the hit
- * alignment, no EAGLE). A unitary layout may name a finer hash unit: vLLM ignores it and so does the index.
+ * Source of the rules: vLLM 0.33.0 v1/core/kv_cache_coordinator (block sizes are multiples of the
+ * hash unit and divide the scheduler block; one group means one block size; fine hits need searches
+ * inside a block) and v1/core/single_type_kv_cache_manager (chunked local attention: own block size
+ * is the hit alignment, no EAGLE). A unitary layout may name a finer hash unit: vLLM ignores it and
+ * so does the index.
  */
 export function checkRankLayout(layout: RankLayout): string | undefined {
   const { groups } = layout;

@@ -8,7 +8,9 @@ import { invariant } from "@kv-group-bridge/runtime";
 import { checkRankLayout } from "./check-rank-layout.ts";
 import type { GroupLayout, RankLayout, ReuseRule } from "./layout.ts";
 
-/** Groups of identical spec: they are searched together, and an end counts when every member has it. */
+/**
+ * Groups of identical spec: they are searched together, and an end counts when every member has it.
+ */
 export interface LookupClass {
   readonly rule: ReuseRule;
   /** b in tokens. */
@@ -19,9 +21,14 @@ export interface LookupClass {
   readonly windowBlocksWithDrop: number;
   /** C in tokens; 0 for other rules. */
   readonly chunkTokens: number;
-  /** EAGLE drop mode is on for this class (a member is marked and there are no look-ahead hashes). */
+  /**
+   * EAGLE drop mode is on for this class (a member is marked and there are no look-ahead hashes).
+   */
   readonly dropsBlock: boolean;
-  /** How far beyond the candidate a drop may look, in tokens: H where a search inside blocks is possible. */
+  /**
+   * How far beyond the candidate a drop may look, in tokens: H where a search inside blocks is
+   * possible.
+   */
   readonly marginTokens: number;
   /** Indices into `RankLayout.groups`, ascending. */
   readonly members: Int32Array;

@@ -5,7 +5,10 @@
  * Does not do: sorting, removal.
  */
 
-/** Ends of one group in one prompt, in tokens: tokens[0 ... count - 1], ascending, without duplicates. */
+/**
+ * Ends of one group in one prompt, in tokens: tokens[0 ... count - 1], ascending, without
+ * duplicates.
+ */
 export interface EndList {
   readonly tokens: Uint32Array;
   readonly count: number;
@@ -35,8 +38,8 @@ export class GrowingEndList implements EndList {
 }
 
 /**
- * The ends of one group of one rank while a prompt is walked. A full-attention group keeps only what its
- * rule can read: the unbroken chain from the root and the block after it.
+ * The ends of one group of one rank while a prompt is walked. A full-attention group keeps only
+ * what its rule can read: the unbroken chain from the root and the block after it.
  */
 export class GroupEnds extends GrowingEndList {
   /** Block size in tokens when the chain counts, else 0. */

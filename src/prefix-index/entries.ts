@@ -1,5 +1,6 @@
 /**
- * What it is: the only code that adds or takes an entry: nodes, holder records, places and counts in step.
+ * What it is: the only code that adds or takes an entry: nodes, holder records, places and counts
+ * in step.
  * Owns: the number of entries; the ceiling on entries of a rank.
  * Refuses: a store at a ceiling or of a key known at another position (counted in the outcome).
  * Does not do: check handles, groups or media; the index did.
@@ -15,7 +16,9 @@ export interface StoreOutcome {
   stored: number;
   /** Held before in that group and medium: nothing changed. */
   alreadyHeld: number;
-  /** The key is known at another position: a 64-bit clash or a confused peer. The older one stays. */
+  /**
+   * The key is known at another position: a 64-bit clash or a confused peer. The older one stays.
+   */
   refusedClash: number;
   /** The node or entry ceiling is reached. */
   refusedAtCeiling: number;
@@ -114,8 +117,8 @@ export class Entries {
   }
 
   /**
-   * Removes all entries of a rank in the groups of a mask and one medium, or every medium (-1). Returns how
-   * many. Time is that of listing the rank's places.
+   * Removes all entries of a rank in the groups of a mask and one medium, or every medium (-1).
+   * Returns how many. Time is that of listing the rank's places.
    */
   clear(state: RankState, groups: number, mediumId: number): number {
     const { places } = state;

@@ -1,6 +1,7 @@
 /**
- * What it is: the distinct (hash unit, look-ahead) pairs of all ranks with a layout. Each pair is a grid of
- * prompt positions, e + L for every multiple e of H; one walk visits the union of all grids.
+ * What it is: the distinct (hash unit, look-ahead) pairs of all ranks with a layout. Each pair is a
+ * grid of prompt positions, e + L for every multiple e of H; one walk visits the union of all
+ * grids.
  * Owns: the pairs, how many ranks use each, and the walk's next position on each.
  * Refuses: releasing a grid that nobody uses (our bug).
  * Does not do: look anything up.
@@ -63,7 +64,10 @@ export class GridSet {
     }
   }
 
-  /** Moves to the next position of the union and marks the grids that have it; beyond every prompt without grids. */
+  /**
+   * Moves to the next position of the union and marks the grids that have it; beyond every prompt
+   * without grids.
+   */
   advance(): number {
     const { next, isDue, hashBlocks } = this;
     let position = NEVER;

@@ -1,6 +1,6 @@
 /**
- * What it is: who holds each node. Per node one contiguous block of records (tag, group mask), so that a
- * walk reads a node's holders in a row.
+ * What it is: who holds each node. Per node one contiguous block of records (tag, group mask), so
+ * that a walk reads a node's holders in a row.
  * Owns: the words of all blocks, the free blocks by size class, start and count by node. A block's
  * capacity is a power of two; freed blocks are used again in their size and are never joined.
  * Refuses: an index outside a node's block (our bug).
@@ -22,7 +22,10 @@ export function holderTag(slot: number, mediumId: number): number {
   return slot * MEDIA_COUNT + mediumId;
 }
 
-/** Records of all nodes. Public arrays are for reading in hot loops; they are replaced when they grow. */
+/**
+ * Records of all nodes. Public arrays are for reading in hot loops; they are replaced when they
+ * grow.
+ */
 export class HolderArena {
   words = new Uint32Array(64 * RECORD_WORDS);
   /** First record of a node's block. */
@@ -70,8 +73,8 @@ export class HolderArena {
   }
 
   /**
-   * Removes a record. The node's last record takes its index: returns that record's tag, or -1 when the
-   * removed one was the last. A node whose count is 0 has no block.
+   * Removes a record. The node's last record takes its index: returns that record's tag, or -1 when
+   * the removed one was the last. A node whose count is 0 has no block.
    */
   remove(node: number, index: number): number {
     const word = this.wordOf(node, index);
@@ -97,7 +100,9 @@ export class HolderArena {
     return this.words.byteLength + perNode;
   }
 
-  /** Checks that blocks in use and free blocks tile the arena. Allocates; for tests and checkpoints. */
+  /**
+   * Checks that blocks in use and free blocks tile the arena. Allocates; for tests and checkpoints.
+   */
   audit(): void {
     const owners = new Uint8Array(this.bound);
     let records = 0;

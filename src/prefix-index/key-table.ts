@@ -1,9 +1,10 @@
 /**
  * What it is: 64-bit prefix key -> dense node id, by open addressing over typed arrays.
- * Owns: slots of two words (low half of the key, id + 1), the keys by id, the free ids. Load <= 0.6; no
- * tombstones: a deletion shifts the rest of its run back. Never shrinks.
+ * Owns: slots of two words (low half of the key, id + 1), the keys by id, the free ids. Load <=
+ * 0.6; no tombstones: a deletion shifts the rest of its run back. Never shrinks.
  * Refuses: more than MAX_NODES keys, a key twice, an id that is not in use (all our bugs).
- * Does not do: mix bits. Keys come from a keyed pseudo-random function, so their low bits are the address.
+ * Does not do: mix bits. Keys come from a keyed pseudo-random function, so their low bits are the
+ * address.
  */
 import { invariant } from "@kv-group-bridge/runtime";
 
@@ -39,7 +40,10 @@ export class KeyTable {
     return -1;
   }
 
-  /** Adds a key that `find` does not know; returns its id. Amortised O(1); a growth rehashes all keys. */
+  /**
+   * Adds a key that `find` does not know; returns its id. Amortised O(1); a growth rehashes all
+   * keys.
+   */
   insert(low: number, high: number): number {
     invariant(this.count < MAX_NODES, "the key table has room");
     if ((this.count + 1) * 5 > (this.slotMask + 1) * 3) this.growSlots();

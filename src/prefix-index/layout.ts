@@ -11,7 +11,9 @@
 /** How a group accepts a resume position; one value per rule of the lookup, not per vLLM kind. */
 export type ReuseRule = "full" | "sliding_window" | "mamba" | "chunked_local";
 
-/** One KV cache group that takes part in lookups. Private groups are not listed (they only enter S). */
+/**
+ * One KV cache group that takes part in lookups. Private groups are not listed (they only enter S).
+ */
 export interface GroupLayout {
   /** vLLM's group_idx. Unique inside a layout. */
   readonly groupId: number;
@@ -25,9 +27,10 @@ export interface GroupLayout {
   /** Groups of equal number have an identical spec and are looked up together (intersection). */
   readonly specClass: number;
   /**
-   * True when the engine marks this group for EAGLE-like speculation (drop mode): it gives up a block.
-   * A marked mamba group (vLLM marks every group when none is flagged) never gives one up; the mark only
-   * keeps its first search for a candidate from letting the other marked groups drop again.
+   * True when the engine marks this group for EAGLE-like speculation (drop mode): it gives up a
+   * block. A marked mamba group (vLLM marks every group when none is flagged) never gives one up;
+   * the mark only keeps its first search for a candidate from letting the other marked groups drop
+   * again.
    */
   readonly dropsBlock: boolean;
 }
@@ -37,8 +40,8 @@ export interface RankLayout {
   /** In the engine's group order. At least one, at most 32. */
   readonly groups: readonly GroupLayout[];
   /**
-   * vLLM's coordinator: "unitary" when the engine has exactly one group (private groups counted), else
-   * "hybrid". Only the hybrid one lets a dropping class look past the candidate.
+   * vLLM's coordinator: "unitary" when the engine has exactly one group (private groups counted),
+   * else "hybrid". Only the hybrid one lets a dropping class look past the candidate.
    */
   readonly coordinator: "unitary" | "hybrid";
   /** S: least common multiple of all groups' block sizes, private groups included. */

@@ -11,7 +11,9 @@ import { grown, KeyTable } from "./key-table.ts";
 export class NodeStore {
   readonly keys = new KeyTable();
   readonly holders = new HolderArena();
-  /** Position of each node in tokens from the root: the end of an entry plus its rank's look-ahead. */
+  /**
+   * Position of each node in tokens from the root: the end of an entry plus its rank's look-ahead.
+   */
   positions = new Uint32Array(64);
   readonly maxNodes: number;
 

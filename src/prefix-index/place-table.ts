@@ -1,6 +1,7 @@
 /**
- * What it is: for one rank, (node, medium) -> index of the rank's record in the node's block, by open
- * addressing. It finds a holder in O(1) however many ranks share a node, and lists all of a rank's nodes.
+ * What it is: for one rank, (node, medium) -> index of the rank's record in the node's block, by
+ * open addressing. It finds a holder in O(1) however many ranks share a node, and lists all of a
+ * rank's nodes.
  * Owns: slots of two words (place, index + 1). Load <= 0.6, no tombstones; shrinks only on `reset`.
  * Refuses: a place that is not there where one is promised (our bug).
  * Does not do: know masks or ranks.
@@ -67,8 +68,9 @@ export class PlaceTable {
   }
 
   /**
-   * The place in a slot as node * 16 + medium, or -1. A deletion may bring a later place into the slot:
-   * who deletes while listing asks for the same slot again. Places seen may be seen a second time.
+   * The place in a slot as node * 16 + medium, or -1. A deletion may bring a later place into the
+   * slot: who deletes while listing asks for the same slot again. Places seen may be seen a second
+   * time.
    */
   placeAt(slot: number): number {
     return this.slots[slot * 2 + 1] === 0 ? -1 : (this.slots[slot * 2] as number);
@@ -120,7 +122,9 @@ function placeOf(node: number, mediumId: number): number {
   return node * MEDIA_COUNT + mediumId;
 }
 
-/** Node ids are dense, so their bits are mixed: multiplied by an odd number, high half folded in. */
+/**
+ * Node ids are dense, so their bits are mixed: multiplied by an odd number, high half folded in.
+ */
 function homeOf(place: number): number {
   const product = Math.imul(place, 0x9e37_79b1);
   return product ^ (product >>> 15);

@@ -1,9 +1,9 @@
 /**
  * What it is: the index of one keyspace: which rank holds which prefix, in which groups and media.
- * Owns: nodes and ranks, kept in step: every entry is one bit of one holder record, counted once in its
- * rank; a node without a holder is freed; ceilings on nodes and on entries of a rank.
- * Refuses: stores at a ceiling, of a key known at another position, or of an unknown group (counted);
- * handles of retired ranks and runs of impossible shape (our bugs: InvariantViolation).
+ * Owns: nodes and ranks, kept in step: every entry is one bit of one holder record, counted once in
+ * its rank; a node without a holder is freed; ceilings on nodes and on entries of a rank.
+ * Refuses: stores at a ceiling, of a key known at another position, or of an unknown group
+ * (counted); handles of retired ranks and runs of impossible shape (our bugs: InvariantViolation).
  * Does not do: evict, count copies, know wire strings; only medium 0 is scored.
  */
 import { invariant } from "@kv-group-bridge/runtime";
@@ -45,7 +45,9 @@ export class PrefixIndex {
     this.walk = new ScoreWalk(this.nodes, this.roster);
   }
 
-  /** Adds an empty rank. Without a layout its entries are kept (with look-ahead 0) but not scored. */
+  /**
+   * Adds an empty rank. Without a layout its entries are kept (with look-ahead 0) but not scored.
+   */
   addRank(layout: RankLayout | undefined): RankHandle {
     requireSound(layout);
     const state = this.roster.add();
@@ -54,9 +56,9 @@ export class PrefixIndex {
   }
 
   /**
-   * Replaces a rank's layout. False, and nothing changed, when the rank holds entries that would change
-   * their meaning: another look-ahead, another set of groups, or (coming from no layout) a named group
-   * that the layout lacks. `clear` the rank first, then it takes any layout.
+   * Replaces a rank's layout. False, and nothing changed, when the rank holds entries that would
+   * change their meaning: another look-ahead, another set of groups, or (coming from no layout) a
+   * named group that the layout lacks. `clear` the rank first, then it takes any layout.
    */
   setLayout(rank: RankHandle, layout: RankLayout | undefined): boolean {
     const state = this.roster.live(rank);
@@ -75,14 +77,18 @@ export class PrefixIndex {
     return true;
   }
 
-  /** Whether the handle's rank has not been retired. Every other method but `retireRank` requires it. */
+  /**
+   * Whether the handle's rank has not been retired. Every other method but `retireRank` requires
+   * it.
+   */
   isLive(rank: RankHandle): boolean {
     return this.roster.find(rank) !== undefined;
   }
 
   /**
-   * Stores a run of one group in one medium: key i (8 bytes little-endian at 8 * i) ends at firstEndTokens
-   * + i * stepTokens. In a rank with look-ahead L the key is that of the prompt's first end + L tokens.
+   * Stores a run of one group in one medium: key i (8 bytes little-endian at 8 * i) ends at
+   * firstEndTokens + i * stepTokens. In a rank with look-ahead L the key is that of the prompt's
+   * first end + L tokens.
    */
   storeRun(
     rank: RankHandle,
@@ -138,17 +144,17 @@ export class PrefixIndex {
   }
 
   /**
-   * Scores all live ranks in one walk: positions e + L of every distinct (hash unit, look-ahead) of the
-   * ranks, ascending, each at most once and none beyond `promptTokens`. It stops when no rank can gain any
-   * more: beyond every unbroken chain of full blocks by a block and the widest block.
+   * Scores all live ranks in one walk: positions e + L of every distinct (hash unit, look-ahead) of
+   * the ranks, ascending, each at most once and none beyond `promptTokens`. It stops when no rank
+   * can gain any more: beyond every unbroken chain of full blocks by a block and the widest block.
    */
   score(reader: PrefixKeyReader, promptTokens: number, out: ScoreBuffer): void {
     this.walk.score(reader, promptTokens, out);
   }
 
   /**
-   * One rank's answer and each group's own largest position. Walks the whole prompt on the rank's grid, with
-   * a reader of its own. False, and `out` is untouched, when the rank has no layout.
+   * One rank's answer and each group's own largest position. Walks the whole prompt on the rank's
+   * grid, with a reader of its own. False, and `out` is untouched, when the rank has no layout.
    */
   explain(
     rank: RankHandle,
@@ -177,8 +183,8 @@ export class PrefixIndex {
   }
 
   /**
-   * Whether a group ever held an entry. `clear` does not undo it; a layout that lacks a group named before
-   * starts all of them anew.
+   * Whether a group ever held an entry. `clear` does not undo it; a layout that lacks a group named
+   * before starts all of them anew.
    */
   hasEverStored(rank: RankHandle, groupId: number): boolean {
     const state = this.roster.live(rank);

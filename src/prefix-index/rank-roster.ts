@@ -13,7 +13,10 @@ import { type RankHandle, RankState } from "./rank-state.ts";
 /** Most ranks of one index; a slot and a medium fit into a holder's tag. */
 export const MAX_RANKS = 1 << 20;
 
-/** Ranks by slot. A slot is used again with the next generation, so an old handle never names a new rank. */
+/**
+ * Ranks by slot. A slot is used again with the next generation, so an old handle never names a new
+ * rank.
+ */
 export class RankRoster {
   /** Undefined for free slots. */
   readonly bySlot: (RankState | undefined)[] = [];

@@ -1,7 +1,7 @@
 /**
  * What it is: everything the index knows of one rank apart from the holder records themselves.
- * Owns: the layout, the group registry (group id <-> bit of the masks), counts by group and medium, the
- * place table, and the lists of ends that a walk fills.
+ * Owns: the layout, the group registry (group id <-> bit of the masks), counts by group and medium,
+ * the place table, and the lists of ends that a walk fills.
  * Refuses: a layout under which the entries held would mean something else (`accepts`).
  * Does not do: touch nodes; the index keeps both in step.
  */
@@ -62,7 +62,9 @@ export class RankState {
     return this.groupIds.indexOf(groupId);
   }
 
-  /** The bit under which a store is kept, or -1: not a group of the layout, or the 33rd without one. */
+  /**
+   * The bit under which a store is kept, or -1: not a group of the layout, or the 33rd without one.
+   */
   bitForStore(groupId: number): number {
     const bit = this.bitOf(groupId);
     if (bit !== -1 || this.layout !== undefined || this.groupIds.length === MAX_GROUPS) return bit;
@@ -70,8 +72,9 @@ export class RankState {
   }
 
   /**
-   * Whether `layout` may replace the present one. An empty rank takes any. Otherwise L must stay, and the
-   * groups must: the same set as before, or, when there was no layout, at least all that were named.
+   * Whether `layout` may replace the present one. An empty rank takes any. Otherwise L must stay,
+   * and the groups must: the same set as before, or, when there was no layout, at least all that
+   * were named.
    */
   accepts(layout: RankLayout | undefined): boolean {
     if (this.entryCount === 0) return true;

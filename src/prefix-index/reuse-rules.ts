@@ -1,6 +1,8 @@
 /**
- * What it is: vLLM's prefix-cache lookup over lists of ends: one function per rule and the joint search.
- * Owns: nothing between calls; scratch and result belong to the caller, nothing is allocated once warm.
+ * What it is: vLLM's prefix-cache lookup over lists of ends: one function per rule and the joint
+ * search.
+ * Owns: nothing between calls; scratch and result belong to the caller, nothing is allocated once
+ * warm.
  * Refuses: nothing; any ascending lists give an answer.
  * Does not do: know ranks, keys or media; say how sure the layout is.
  * Source: vLLM 0.33.0 v1/core/kv_cache_coordinator and v1/core/single_type_kv_cache_manager.
@@ -27,11 +29,11 @@ export class ReuseScratch {
 }
 
 /**
- * What the engine would reuse of a prompt of `promptTokens`, given each group's ends in layout order. Ends
- * beyond the last hash end, floor((n - L) / H) * H, are ignored. The answer is at most n - 1.
- * `limitingGroupId` is the first member of the class that last lowered the candidate below the largest
- * position the prompt allows (n - 1 and the last hash end, aligned); -1 when no class did. A replay window
- * may set the answer to 0 afterwards without changing it.
+ * What the engine would reuse of a prompt of `promptTokens`, given each group's ends in layout
+ * order. Ends beyond the last hash end, floor((n - L) / H) * H, are ignored. The answer is at most
+ * n - 1. `limitingGroupId` is the first member of the class that last lowered the candidate below
+ * the largest position the prompt allows (n - 1 and the last hash end, aligned); -1 when no class
+ * did. A replay window may set the answer to 0 afterwards without changing it.
  * Source: vLLM 0.33.0 v1/core/kv_cache_coordinator, `find_longest_cache_hit` of both coordinators.
  */
 export function computeReuse(
@@ -72,8 +74,9 @@ export function computeReuse(
 }
 
 /**
- * The largest position one group accepts by itself, for explanations: the first search of the joint lookup
- * with this group alone (drop and margin included, the replay window not). 0 when it accepts none.
+ * The largest position one group accepts by itself, for explanations: the first search of the joint
+ * lookup with this group alone (drop and margin included, the replay window not). 0 when it accepts
+ * none.
  */
 export function computeOwnPosition(
   layout: CompiledLayout,
@@ -97,8 +100,9 @@ function lastHashEnd(layout: CompiledLayout, promptTokens: number): number {
 }
 
 /**
- * How far a class may look. A class that drops in a hybrid sees one margin more than the candidate, so
- * that the drop lands on it; never beyond the engine's own bound. A mamba state is never dropped.
+ * How far a class may look. A class that drops in a hybrid sees one margin more than the candidate,
+ * so that the drop lands on it; never beyond the engine's own bound. A mamba state is never
+ * dropped.
  */
 function searchBound(
   layout: CompiledLayout,
@@ -137,9 +141,9 @@ function findEnd(
 }
 
 /**
- * Full attention: every block end from the root is cached. In fine mode (alignment below the block size)
- * the largest cached end strictly inside the next block extends the chain: such an entry stands for its
- * block up to there. A drop gives up one alignment unit, at most a block.
+ * Full attention: every block end from the root is cached. In fine mode (alignment below the block
+ * size) the largest cached end strictly inside the next block extends the chain: such an entry
+ * stands for its block up to there. A drop gives up one alignment unit, at most a block.
  */
 function findFull(
   lookupClass: LookupClass,
@@ -164,9 +168,10 @@ function findFull(
 }
 
 /**
- * Sliding window: enough cached blocks in a row end at an aligned position, or all blocks from the root do
- * and they are fewer. With a drop one block more is needed and the last one is given up. A short run from
- * the root is rounded down before and after its drop, as the engine does, and can lose one S more.
+ * Sliding window: enough cached blocks in a row end at an aligned position, or all blocks from the
+ * root do and they are fewer. With a drop one block more is needed and the last one is given up. A
+ * short run from the root is rounded down before and after its drop, as the engine does, and can
+ * lose one S more.
  */
 function findSlidingWindow(
   lookupClass: LookupClass,
@@ -212,8 +217,8 @@ function findMamba(alignment: number, ends: EndList, bound: number): number {
 }
 
 /**
- * Chunked local: all blocks from the start of the bound's chunk are cached; the start itself needs none.
- * `bound` is the candidate, `readable` the last end that may be read.
+ * Chunked local: all blocks from the start of the bound's chunk are cached; the start itself needs
+ * none. `bound` is the candidate, `readable` the last end that may be read.
  */
 function findChunkedLocal(
   lookupClass: LookupClass,

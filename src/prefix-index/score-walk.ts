@@ -16,7 +16,10 @@ import type { GroupPositions, ScoreBuffer } from "./score-buffer.ts";
 
 /** The prompt's keys, computed as the walk asks for them. */
 export interface PrefixKeyReader {
-  /** Moves to a position in tokens, > the last one and <= the prompt's length; the key is then readable. */
+  /**
+   * Moves to a position in tokens, > the last one and <= the prompt's length; the key is then
+   * readable.
+   */
   seek(positionTokens: number): void;
   /** Low 32 bits of the key at the position. */
   readonly keyLow: number;
@@ -100,7 +103,9 @@ export class ScoreWalk {
     this.clashes = 0;
   }
 
-  /** How far a walk goes when nobody holds anything. A rank without a lead group may gain anywhere. */
+  /**
+   * How far a walk goes when nobody holds anything. A rank without a lead group may gain anywhere.
+   */
   private firstHorizon(promptTokens: number): number {
     const { bySlot } = this.roster;
     let horizon = 0;
@@ -167,7 +172,9 @@ export class ScoreWalk {
   }
 }
 
-/** Adds an end to the lists of a mask's groups; the lead group's chain end when that grew, else 0. */
+/**
+ * Adds an end to the lists of a mask's groups; the lead group's chain end when that grew, else 0.
+ */
 function recordEnds(rank: RankState, mask: number, endTokens: number): number {
   const { endsByBit, leadBit } = rank;
   let lead = 0;

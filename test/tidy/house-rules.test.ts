@@ -1,5 +1,4 @@
 import { describe, expect, test } from "vitest";
-import ratchets from "./ratchets.json" with { type: "json" };
 import {
   ASKED_FILE_LINES,
   casts,
@@ -25,6 +24,14 @@ import {
 import { sourceFile } from "./source-text.ts";
 import { filesBelow, isInTree, productSources, readText, writtenTexts } from "./tree.ts";
 
+/** Numbers that may only fall. */
+interface Ratchets {
+  readonly filesOver300Lines: number;
+  readonly functionsOver70Lines: number;
+  readonly casts: Readonly<Record<string, number>>;
+}
+
+const ratchets = JSON.parse(readText("test/tidy/ratchets.json")) as Ratchets;
 const sources = productSources();
 
 function broken(rule: Rule): readonly string[] {
@@ -157,12 +164,12 @@ describe("the tree", () => {
     for (const host of hosts) expect(host[1]).toBe("https://registry.npmjs.org");
   });
 
-  test("says of every fixture where it comes from", () => {
+  test("says of every recording where it comes from", () => {
     const provenance = isInTree("test/fixtures/PROVENANCE.md")
       ? readText("test/fixtures/PROVENANCE.md")
       : "";
     const missing = filesBelow("test/fixtures")
-      .filter((path) => !path.endsWith("PROVENANCE.md"))
+      .filter((path) => !/\.(?:md|ts)$/.test(path))
       .map((path) => path.slice(path.lastIndexOf("/") + 1))
       .filter((name) => !provenance.includes(`\`${name}\``) && !provenance.includes(`/${name}\``));
     expect(missing).toEqual([]);

@@ -57,7 +57,7 @@ export const hasHeader: Rule = (file) => {
 };
 
 export const hasNoAny: Rule = (file) =>
-  find("any", file, file.code, /(?:[:<|&,(=]\s*|\bas\s+|\bextends\s+)any\b(?!\s*[(:.])|\bany\[\]/g);
+  find("any", file, file.code, /(?:[:<|&,=]\s*|\bas\s+|\bextends\s+)any\b(?!\s*[(:.])|\bany\[\]/g);
 
 export const hasNoNonNull: Rule = (file) =>
   find("non-null", file, file.code, /[\w$)\]]!(?!=)/g);
@@ -295,7 +295,7 @@ const WORKPLACE = [
   String.raw`(?<![\w.-])/(?:work|tmp|home|root|Users|mnt/data)/[\w.$-]`,
   String.raw`\b(?:sub-?agents?|helper agents?|co-?founders?|founders)\b`,
   String.raw`\b(?:chatgpt|claude|copilot|language model session|ai assistant)\b`,
-  String.raw`\b(?:npmmirror|artifactory|verdaccio|registry\.(?!npmjs\.org)[\w.-]+)\b`,
+  String.raw`\b(?:npmmirror|artifactory|verdaccio)\b|\bregistry\.(?!npmjs\.org)[\w-]+\.[\w.-]+[/:]`,
   String.raw`\.\./shared/`,
 ];
 const WORKPLACE_PATTERN = new RegExp(WORKPLACE.join("|"), "gi");

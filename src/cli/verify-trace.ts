@@ -1,0 +1,124 @@
+/**
+ * What it is: the judge: plays recorded engines through every stage and compares each answer with the engine's own.
+ * Owns: nothing; one path a file.
+ * Refuses: files that are no traces (`trace_invalid`).
+ * Does not do: print prompts. A mismatch names the file's line, which holds everything needed to replay it.
+ */
+import { parseDpRank, KvEventsError } from "@kv-group-bridge/protocol";
+import { InProcessPath } from "./in-process-path.ts";
+import { engineConfigOfTrace } from "./trace-engine.ts";
+import { openTrace } from "./trace-file.ts";
+
+/** The first answer that differs. */
+export interface Mismatch {
+  /** Line of the lookup in the (unpacked) file. */
+  readonly line: number;
+  readonly promptTokens: number;
+  readonly predicted: number;
+  readonly native: number;
+  readonly state: string;
+  readonly reasons: readonly string[];
+  readonly limitingGroupId: number | undefined;
+  /** Batches played before it. */
+  readonly frames: number;
+  readonly isAbove: boolean;
+}
+
+/** What a file showed. */
+export interface TraceReport {
+  readonly file: string;
+  readonly vllm: string;
+  readonly lookups: number;
+  readonly equal: number;
+  readonly above: number;
+  readonly below: number;
+  readonly frames: number;
+  /** Blocks held at the end whose place events did not tell. */
+  readonly unplaced: number;
+  /** Answers below are right here: events cannot tell every position. */
+  readonly isUpperBoundOnly: boolean;
+  /** Why the file is not judged; undefined = it is. */
+  readonly unsupported: string | undefined;
+  /** Refusals by reason: a recording of a real engine has none. */
+  readonly refusals: Readonly<Record<string, number>>;
+  /** Worst first: one above if there is any, else the first one below. */
+  readonly mismatch: Mismatch | undefined;
+  /** No answer above, none below unless allowed, nothing refused, at least one lookup. */
+  readonly isGood: boolean;
+}
+
+/** The seed of the keys; answers do not depend on it. */
+const SEED = "kvgroup-verify-trace-seed";
+
+/** Plays one file to its end. Rejects with KvEventsError("trace_invalid"). */
+export async function verifyTrace(file: string): Promise<TraceReport> {
+  const trace = await openTrace(file);
+  const dpRank = parseDpRank(trace.engine.dp_rank);
+  if (dpRank === undefined) throw new KvEventsError("trace_invalid", `${file}: dp_rank`);
+  const path = new InProcessPath({
+    dpRank,
+    engine: engineConfigOfTrace(trace.engine),
+    seed: SEED,
+    ...(trace.engine.topic === undefined ? {} : { topic: trace.engine.topic }),
+  });
+  const counts = { lookups: 0, equal: 0, above: 0, below: 0, frames: 0 };
+  let mismatch: Mismatch | undefined;
+  for await (const entry of trace.entries) {
+    if (entry.type === "frame") {
+      path.receive(entry.frames);
+      counts.frames += 1;
+      continue;
+    }
+    if (entry.type === "restart") {
+      path.publisherReplaced();
+      continue;
+    }
+    const { prompt, native } = entry;
+    const answer = path.score(prompt);
+    const predicted = answer.reusableTokens;
+    counts.lookups += 1;
+    if (predicted === native) {
+      counts.equal += 1;
+      continue;
+    }
+    const isAbove = predicted > native;
+    counts[isAbove ? "above" : "below"] += 1;
+    if (mismatch === undefined || (isAbove && !mismatch.isAbove)) {
+      mismatch = {
+        line: entry.line,
+        promptTokens: prompt.tokens.length,
+        predicted,
+        native,
+        state: answer.state,
+        reasons: answer.reasons,
+        limitingGroupId: answer.limitingGroupId,
+        frames: counts.frames,
+        isAbove,
+      };
+    }
+  }
+  path.pipeline.audit();
+  path.gateway.audit();
+  const refusals: Record<string, number> = {};
+  for (const [name, value] of path.pipeline.counters()) {
+    if (name.startsWith("refused.") && value > 0) refusals[name.slice("refused.".length)] = value;
+  }
+  const { upper_bound_only: isUpperBoundOnly, unsupported, vllm } = trace.engine;
+  const description = path.pipeline.describe(0);
+  path.gateway.close();
+  return {
+    file,
+    vllm,
+    ...counts,
+    unplaced: Number(description.unplacedBlocks),
+    isUpperBoundOnly,
+    unsupported,
+    refusals,
+    mismatch,
+    isGood:
+      counts.lookups > 0 &&
+      Object.keys(refusals).length === 0 &&
+      (unsupported !== undefined ||
+        (counts.above === 0 && (counts.below === 0 || isUpperBoundOnly))),
+  };
+}

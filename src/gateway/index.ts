@@ -1,0 +1,33 @@
+/**
+ * What it is: the public names of the gateway package.
+ * Owns: nothing.
+ * Refuses: nothing.
+ * Does not do: export the stages inside.
+ */
+export {
+  ANSWER_REASONS,
+  type AnswerReason,
+  type AnswerState,
+  LAYOUT_REASONS,
+  type LayoutReason,
+  type UnseenGroupPolicy,
+} from "./answer.ts";
+export { AnswerBuffer, type RankAnswer } from "./answer-buffer.ts";
+export {
+  type BridgeAddress,
+  type BridgeSource,
+  type BridgeTransport,
+  type ClientTls,
+  grpcTransport,
+  type StreamHandlers,
+} from "./connect-source.ts";
+export { createGateway, Gateway, type GatewayOptions, type StateListener } from "./gateway.ts";
+export type { MultimodalItem } from "./prompt-keys.ts";
+export type { Query } from "./query.ts";
+export type { GroupExplanation, RankExplanation, RankStatus } from "./rank-status.ts";
+export {
+  SUBSCRIPTION_ERRORS,
+  type SubscriptionError,
+  type SubscriptionState,
+} from "./subscription.ts";
+export type { WorkerSettings } from "./worker.ts";

@@ -1,0 +1,281 @@
+/**
+ * What it is: claims about a whole bridge: real publishers in, real Connect clients out.
+ * Owns: the bridges, sockets and clients of each test, closed after it.
+ * Refuses: nothing.
+ * Does not do: sleep; what a slow joiner may miss is published again.
+ */
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setImmediate as turn } from "node:timers/promises";
+import { Code, ConnectError, createClient } from "@connectrpc/connect";
+import { createGrpcTransport } from "@connectrpc/connect-node";
+import { BridgeService, type SubscribeResponse } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
+import { LIMITS, parseDpRank, parseEpoch } from "@kv-group-bridge/protocol";
+import {
+  createMetrics,
+  type Log,
+  silentLog,
+  systemClock,
+  systemTimers,
+  type Timers,
+} from "@kv-group-bridge/runtime";
+import { Encoder } from "@msgpack/msgpack";
+import { afterEach, expect, test } from "vitest";
+import { Publisher } from "zeromq";
+import { ARRIVAL_HINT_AFTER_MS } from "../../src/bridge/dist/arrival-watch.js";
+import {
+  type BridgeDeps,
+  type BridgeSettings,
+  runBridge,
+} from "../../src/bridge/dist/bridge-process.js";
+import { UNSTATED_ENGINE } from "../../src/bridge/dist/engine-config.js";
+
+const closers: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+function rank(value: number, endpoint: string) {
+  const dpRank = parseDpRank(value);
+  if (dpRank === undefined) throw new TypeError("a rank is a uint32");
+  return { dpRank, endpoint };
+}
+
+async function run(settings: Partial<BridgeSettings>, deps: Partial<BridgeDeps> = {}) {
+  let epochs = 0n;
+  const fatal: unknown[] = [];
+  const bridge = await runBridge(
+    {
+      ranks: [],
+      mode: "connect",
+      topic: undefined,
+      engine: UNSTATED_ENGINE,
+      keySeed: "seed",
+      isEngineProjectionAllowed: false,
+      subscriberQueueBytes: undefined,
+      subscribersPerRank: undefined,
+      listen: { host: "127.0.0.1", port: 0, tls: undefined },
+      health: { host: "127.0.0.1", port: 0 },
+      ...settings,
+    },
+    {
+      clock: systemClock,
+      timers: systemTimers,
+      log: silentLog,
+      metrics: createMetrics(),
+      mintEpoch: () => {
+        const epoch = parseEpoch(++epochs);
+        if (epoch === undefined) throw new TypeError("an epoch is not 0");
+        return epoch;
+      },
+      bridgeVersion: "0.0.0-test",
+      onFatal: (error) => fatal.push(error),
+      ...deps,
+    },
+  );
+  closers.push(() => bridge.close());
+  const client = createClient(
+    BridgeService,
+    createGrpcTransport({ baseUrl: `http://127.0.0.1:${bridge.address.port}` }),
+  );
+  return { bridge, client, fatal };
+}
+
+async function engine() {
+  const socket = new Publisher({ linger: 0 });
+  closers.push(() => socket.close());
+  await socket.bind("tcp://127.0.0.1:*");
+  return { socket, endpoint: socket.lastEndpoint ?? "" };
+}
+
+const encoder = new Encoder({ useBigInt64: true });
+
+function storeFrames(sequence: number, hash: number): [string, Buffer, Uint8Array] {
+  const frame = Buffer.alloc(8);
+  frame.writeBigUInt64BE(BigInt(sequence));
+  const event = ["BlockStored", [hash], null, [hash, 2, 3, 4], 4, null, "GPU"];
+  return ["", frame, encoder.encode([1.5, [event]])];
+}
+
+/** A rank's stream as an array that grows; only the abort at the end of the test ends it. */
+function record(client: Awaited<ReturnType<typeof run>>["client"], dpRank: number) {
+  const abort = new AbortController();
+  closers.push(() => abort.abort());
+  const messages: SubscribeResponse["message"][] = [];
+  const ends: ConnectError[] = [];
+  const read = async (): Promise<void> => {
+    try {
+      const stream = client.subscribe({ dpRank }, { signal: abort.signal });
+      for await (const { message } of stream) messages.push(message);
+    } catch (error) {
+      ends.push(ConnectError.from(error));
+    }
+  };
+  const done = read();
+  return { messages, ends, done };
+}
+
+async function until(claim: () => boolean): Promise<void> {
+  while (!claim()) await turn();
+}
+
+test("what each rank's engine publishes reaches the subscribers of that rank only", async () => {
+  const zero = await engine();
+  const five = await engine();
+  const { bridge, client, fatal } = await run({
+    ranks: [rank(5, five.endpoint), rank(0, zero.endpoint)],
+  });
+  const streams = [record(client, 0), record(client, 5)];
+  const hasBatch = (index: number): boolean =>
+    streams[index]?.messages.some((message) => message.case === "batch") ?? false;
+  let sequence = 0;
+  while (!hasBatch(0) || !hasBatch(1)) {
+    await zero.socket.send(storeFrames(sequence, 1000 + sequence));
+    await five.socket.send(storeFrames(sequence, 2000 + sequence));
+    sequence += 1;
+    await turn();
+  }
+  const { ranks } = await client.describe({});
+  expect(ranks.map((each) => [each.dpRank, each.subscribers, each.isEngineConnected])).toEqual([
+    [0, 1, true],
+    [5, 1, true],
+  ]);
+  expect(ranks.every((each) => each.placedBlocks > 0n)).toBe(true);
+  expect(streams[0]?.messages[0]?.case).toBe("start");
+  const metrics = await fetch(`http://127.0.0.1:${bridge.healthAddress?.port}/metrics`);
+  const text = await metrics.text();
+  expect(text).toContain('kvgroup_bridge_subscribers{dp_rank="5"} 1');
+  expect(text).toContain('kvgroup_bridge_engine_connected{dp_rank="0"} 1');
+  expect(text).toMatch(/kvgroup_bridge_counter_total\{dp_rank="0",name="batches"\} \d+/);
+  expect(fatal).toEqual([]);
+});
+
+test("a lost engine is told to subscribers at once, by a heartbeat", async () => {
+  const { socket, endpoint } = await engine();
+  const { client } = await run({ ranks: [rank(0, endpoint)] });
+  const { messages } = record(client, 0);
+  const states = (): boolean[] =>
+    messages.flatMap((message) =>
+      message.case === "heartbeat" || message.case === "start"
+        ? [message.value.isEngineConnected]
+        : [],
+    );
+  await until(() => states().at(-1) === true);
+  socket.close();
+  await until(() => states().at(-1) === false);
+});
+
+test("a bridge serves and is ready while no engine is there, and says so once", async () => {
+  const lines: string[] = [];
+  const log: Log = { ...silentLog, warn: (_, message) => lines.push(message), child: () => log };
+  let nowMs = 0;
+  const ticks: (() => void)[] = [];
+  const timers: Timers = {
+    after: systemTimers.after,
+    every: (periodMs, action) => {
+      if (periodMs === LIMITS.heartbeatIntervalMs.value) ticks.push(action);
+      return () => {};
+    },
+  };
+  const { socket, endpoint } = await engine();
+  socket.close();
+  const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs };
+  const { bridge, client } = await run({ ranks: [rank(0, endpoint)] }, { log, timers, clock });
+  const ready = await fetch(`http://127.0.0.1:${bridge.healthAddress?.port}/readyz`);
+  expect(ready.status).toBe(200);
+  const { messages } = record(client, 0);
+  await until(() => messages.length === 2);
+  for (; nowMs <= 5 * ARRIVAL_HINT_AFTER_MS; nowMs += 5000) for (const tick of ticks) tick();
+  expect(lines.length).toBe(1);
+  expect(lines[0]).toContain("not connected");
+  await until(() => messages.some((message) => message.case === "heartbeat"));
+});
+
+test("close ends streams with UNAVAILABLE, frees all ports, and may be called twice", async () => {
+  const { endpoint } = await engine();
+  const { bridge, client } = await run({ ranks: [rank(0, endpoint)] });
+  const stream = record(client, 0);
+  await until(() => stream.messages.length >= 2);
+  await Promise.all([bridge.close(), bridge.close()]);
+  await stream.done;
+  expect(stream.ends.map((error) => error.code)).toEqual([Code.Unavailable]);
+  const { address } = bridge;
+  const again = await run({
+    ranks: [rank(0, endpoint)],
+    listen: { ...address, tls: undefined },
+    health: bridge.healthAddress,
+  });
+  expect(again.bridge.address.port).toBe(address.port);
+});
+
+test("a bridge that cannot open leaves nothing open", async () => {
+  const { endpoint } = await engine();
+  const first = await run({ ranks: [rank(0, endpoint)] });
+  const { port } = first.bridge.address;
+  const taken = run({
+    ranks: [rank(0, endpoint)],
+    listen: { host: "127.0.0.1", port, tls: undefined },
+  });
+  await expect(taken).rejects.toMatchObject({ code: "listen_failed" });
+  const twice = run({ ranks: [rank(0, endpoint), rank(0, endpoint)] });
+  await expect(twice).rejects.toMatchObject({ code: "config_invalid" });
+  await expect(run({})).rejects.toMatchObject({ code: "config_invalid" });
+  const nonsense = run({ ranks: [rank(0, "udp://x")] });
+  await expect(nonsense).rejects.toMatchObject({ code: "engine_endpoint_invalid" });
+});
+
+function hasOpenssl(): boolean {
+  try {
+    execFileSync("openssl", ["version"], { stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A CA and what it signed for localhost; made anew for each run, so that no key lies in the repository. */
+function makeCertificates() {
+  const folder = mkdtempSync(join(tmpdir(), "kvgroup-tls-"));
+  closers.push(() => rmSync(folder, { recursive: true }));
+  const openssl = (...words: string[]): void => {
+    execFileSync("openssl", words, { cwd: folder, stdio: "ignore" });
+  };
+  const key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
+  const made = (name: string, ...more: string[]): void =>
+    openssl("req", "-x509", ...key, "-keyout", `${name}.key`, "-out", `${name}.crt`, ...more);
+  made("ca", "-subj", "/CN=test-ca");
+  const signed = ["-CA", "ca.crt", "-CAkey", "ca.key", "-addext"];
+  made("own", "-subj", "/CN=localhost", ...signed, "subjectAltName=DNS:localhost,IP:127.0.0.1");
+  const read = (name: string): string => readFileSync(join(folder, name), "utf8");
+  return { ca: read("ca.crt"), cert: read("own.crt"), key: read("own.key") };
+}
+
+test.skipIf(!hasOpenssl())("TLS serves, and with a client CA only who shows a certificate", async () => {
+  const { ca, cert, key } = makeCertificates();
+  const { endpoint } = await engine();
+  const code = async (port: number, nodeOptions: object): Promise<Code | undefined> => {
+    const baseUrl = `https://127.0.0.1:${port}`;
+    const client = createClient(BridgeService, createGrpcTransport({ baseUrl, nodeOptions }));
+    try {
+      await client.describe({});
+      return undefined;
+    } catch (error) {
+      return ConnectError.from(error).code;
+    }
+  };
+  const open = await run({
+    ranks: [rank(0, endpoint)],
+    listen: { host: "127.0.0.1", port: 0, tls: { cert, key, clientCa: undefined } },
+  });
+  expect(await code(open.bridge.address.port, { ca })).toBeUndefined();
+  expect(await code(open.bridge.address.port, {})).toBeDefined();
+  expect(await code(open.bridge.address.port, { ca, maxVersion: "TLSv1.2" })).toBeDefined();
+  const mutual = await run({
+    ranks: [rank(0, endpoint)],
+    listen: { host: "127.0.0.1", port: 0, tls: { cert, key, clientCa: ca } },
+  });
+  expect(await code(mutual.bridge.address.port, { ca, cert, key })).toBeUndefined();
+  expect(await code(mutual.bridge.address.port, { ca })).toBeDefined();
+});
