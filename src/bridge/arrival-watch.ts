@@ -1,5 +1,6 @@
 /**
- * What it is: tells an operator, once, what is missing when everything is configured and nothing arrives.
+ * What it is: tells an operator, once, what is missing when everything is configured and nothing
+ * arrives.
  * Owns: since when the rank is in its present state, and whether that was said.
  * Refuses: nothing.
  * Does not do: log, or judge health: a bridge that waits for its engine is healthy.
@@ -59,18 +60,19 @@ export function arrivalHint(arrival: Arrival): string {
   switch (arrival) {
     case "not_connected":
       return (
-        "not connected to the engine's publisher: is it up, are its KV events enabled, is the port right? " +
-        'An engine whose endpoint has neither "*" nor "::" connects itself: then the bridge must bind'
+        "not connected to the engine's publisher: is it up, are its KV events enabled, is the " +
+        'port right? An engine whose endpoint has neither "*" nor "::" connects itself: then the ' +
+        "bridge must bind"
       );
     case "no_messages":
       return (
-        "connected, zero messages: is something else listening there, are KV events and prefix caching " +
-        "enabled, are prompts longer than one block?"
+        "connected, zero messages: is something else listening there, are KV events and prefix " +
+        "caching enabled, are prompts longer than one block?"
       );
     case "no_usable_stores":
       return (
-        "messages, but no usable stores: see the counters refused.* (a wrong topic, another rank, an " +
-        "encoding that is not vLLM's) and unplaced blocks"
+        "messages, but no usable stores: see the counters refused.* (a wrong topic, another " +
+        "rank, an encoding that is not vLLM's) and unplaced blocks"
       );
     case "following":
       return "following the engine";

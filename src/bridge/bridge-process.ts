@@ -64,14 +64,17 @@ export interface BridgeDeps {
 export interface RunningBridge {
   readonly address: ListenAddress;
   readonly healthAddress: ListenAddress | undefined;
-  /** Ends streams with UNAVAILABLE and closes everything within `LIMITS.shutdownGraceMs`. Idempotent. */
+  /**
+   * Ends streams with UNAVAILABLE and closes everything within `LIMITS.shutdownGraceMs`.
+   * Idempotent.
+   */
   close(): Promise<void>;
 }
 
 /**
- * Opens everything; what was opened is closed again when a later part fails. Serves before any engine is
- * there. Fails with `config_invalid`, `engine_endpoint_invalid`, `engine_socket_failed`, `tls_invalid` or
- * `listen_failed`.
+ * Opens everything; what was opened is closed again when a later part fails. Serves before any
+ * engine is there. Fails with `config_invalid`, `engine_endpoint_invalid`, `engine_socket_failed`,
+ * `tls_invalid` or `listen_failed`.
  */
 export async function runBridge(
   settings: BridgeSettings,

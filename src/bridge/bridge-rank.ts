@@ -1,12 +1,19 @@
 /**
- * What it is: one rank wired together: source → pipeline → fan-out, with its heartbeat and its watch.
+ * What it is: one rank wired together: source → pipeline → fan-out, with its heartbeat and its
+ * watch.
  * Owns: the pipeline, the fan-out and the source of one data-parallel rank.
  * Refuses: nothing.
  * Does not do: decide about frames or subscribers, or start its own timers.
  */
 import type { RankDescription } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import type { DpRank, Epoch, KeyedHasher } from "@kv-group-bridge/protocol";
-import { type Clock, type Log, type LogFields, RateLimitedLog, type Timers } from "@kv-group-bridge/runtime";
+import {
+  type Clock,
+  type Log,
+  type LogFields,
+  RateLimitedLog,
+  type Timers,
+} from "@kv-group-bridge/runtime";
 import { type Arrival, ArrivalWatch, arrivalHint } from "./arrival-watch.ts";
 import type { EngineConfig } from "./engine-config.ts";
 import type { EndpointMode } from "./engine-endpoint.ts";
@@ -53,6 +60,8 @@ export class BridgeRank implements ServedRank {
   private messages = 0;
   private hasUsableStores = false;
   private isConnected = false;
+  /** A connection that flaps is not told each time it comes back either. */
+  private isLossSaid = true;
 
   /** Fails with `engine_endpoint_invalid`. Opens nothing. */
   constructor(options: BridgeRankOptions) {
@@ -98,7 +107,9 @@ export class BridgeRank implements ServedRank {
     this.log.info({ mode: this.options.mode, address }, "rank opened");
   }
 
-  /** A heartbeat to every subscriber, and what an operator should know. Every heartbeat interval. */
+  /**
+   * A heartbeat to every subscriber, and what an operator should know. Every heartbeat interval.
+   */
   tick(): void {
     const nowMs = this.options.clock.monotonicMs();
     this.fanOut.heartbeat(this.pipeline.heartbeat(nowMs));
@@ -135,7 +146,8 @@ export class BridgeRank implements ServedRank {
     this.pipeline.setConnected(isConnected);
     // Subscribers learn of it now, not with the next tick.
     this.fanOut.heartbeat(this.pipeline.heartbeat(this.options.clock.monotonicMs()));
-    this.report(isConnected ? "engine connected" : "engine disconnected", {});
+    if (!isConnected) this.isLossSaid = this.report("engine disconnected", {});
+    else if (this.isLossSaid) this.log.info({}, "engine connected");
   }
 
   private tell(arrival: Arrival): void {
@@ -144,9 +156,13 @@ export class BridgeRank implements ServedRank {
     else this.log.warn(fields, arrivalHint(arrival));
   }
 
-  /** What may happen with every message or connection: one line a minute for each message and reason. */
-  private report(message: string, fields: LogFields): void {
-    const key = `${message}:${String(fields["reason"] ?? "")}`;
-    this.repeats.warn(key, this.options.clock.monotonicMs(), fields, message);
+  /**
+   * What may happen with every message or connection: one line a minute for each message and
+   * reason.
+   */
+  private report(message: string, fields: LogFields): boolean {
+    const { reason } = fields;
+    const key = typeof reason === "string" ? `${message}:${reason}` : message;
+    return this.repeats.warn(key, this.options.clock.monotonicMs(), fields, message);
   }
 }

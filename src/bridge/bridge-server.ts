@@ -1,10 +1,10 @@
 /**
- * What it is: the HTTP/2 listener of BridgeService: cleartext (h2c) or TLS 1.3, with client certificates when
- * a client CA is given.
+ * What it is: the HTTP/2 listener of BridgeService: cleartext (h2c) or TLS 1.3, with client
+ * certificates when a client CA is given.
  * Owns: the listener and its sessions; each session answers pings or is destroyed.
  * Refuses: oversized requests, HTTP/1, peers without a certificate of the client CA.
- * Does not do: decide whether cleartext is safe here (config.ts does), or reload certificates: that is a
- * restart, after which gateways subscribe again.
+ * Does not do: decide whether cleartext is safe here (config.ts does), or reload certificates: that
+ * is a restart, after which gateways subscribe again.
  */
 import {
   createSecureServer,
@@ -91,8 +91,9 @@ export class BridgeServer {
   }
 
   /**
-   * Ends every stream with UNAVAILABLE ("draining"), lets sessions finish, and destroys what is left after
-   * the grace period. Resolves when nothing is open. A second call gives the first one's promise.
+   * Ends every stream with UNAVAILABLE ("draining"), lets sessions finish, and destroys what is
+   * left after the grace period. Resolves when nothing is open. A second call gives the first one's
+   * promise.
    */
   close(): Promise<void> {
     this.closing ??= this.drain();

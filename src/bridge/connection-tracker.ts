@@ -2,8 +2,8 @@
  * What it is: libzmq's monitor events → "somebody is connected", as a synchronous state.
  * Owns: the count of peers that completed a handshake (more than one only where we bind).
  * Refuses: nothing.
- * Does not do: reconnect. libzmq tells no peer's identity, only that each failed handshake is followed by
- * exactly one disconnect, which therefore is not one of a counted peer.
+ * Does not do: reconnect. libzmq tells no peer's identity, only that each failed handshake is
+ * followed by exactly one disconnect, which therefore is not one of a counted peer.
  */
 
 /** Each method returns the new state when it changed, else undefined. */

@@ -1,22 +1,26 @@
 /**
  * What it is: an engine's ZMQ endpoint as operators write it → the address that our socket uses.
  * Owns: nothing.
- * Refuses: other transports than tcp and ipc, missing or impossible ports, hosts with spaces or slashes.
+ * Refuses: other transports than tcp and ipc, missing or impossible ports, hosts with spaces or
+ * slashes.
  * Does not do: resolve names, or add a rank to a port (config.ts does).
  */
 import { isIPv6 } from "node:net";
 import { KvEventsError } from "@kv-group-bridge/protocol";
 
-/** Who binds. vLLM binds for `*`, `::` and ipc, and connects otherwise: then the bridge must bind. */
+/**
+ * Who binds. vLLM binds for `*`, `::` and ipc, and connects otherwise: then the bridge must bind.
+ */
 export type EndpointMode = "connect" | "bind";
 
 /** libzmq's bound: sun_path without its terminator. */
 const MAX_IPC_PATH = 107;
 
 /**
- * The address for `mode`. Connecting: the wildcards of the engine's own form (`*`, `0.0.0.0`, `::`) become
- * loopback, because the engine is our neighbour. Bare IPv6 hosts get brackets; the port is what stands after
- * the last colon. Binding: port `*` = any free one. Fails with `engine_endpoint_invalid`.
+ * The address for `mode`. Connecting: the wildcards of the engine's own form (`*`, `0.0.0.0`, `::`)
+ * become loopback, because the engine is our neighbour. Bare IPv6 hosts get brackets; the port is
+ * what stands after the last colon. Binding: port `*` = any free one. Fails with
+ * `engine_endpoint_invalid`.
  */
 export function engineAddress(endpoint: string, mode: EndpointMode): string {
   if (endpoint.startsWith("ipc://")) return ipcAddress(endpoint);

@@ -1,10 +1,12 @@
 /**
- * What it is: one rank's outputs for all of its subscribers, each behind a queue that is bounded in bytes.
- * Owns: the subscribers. Invariants: what a subscriber takes is in the order of truth (a snapshot piece is
- * read from the mirror at the moment it is taken, after everything queued before); queued bytes never
- * exceed the bound; a batch is serialised and framed once, however many subscribe.
+ * What it is: one rank's outputs for all of its subscribers, each behind a queue that is bounded in
+ * bytes.
+ * Owns: the subscribers. Invariants: what a subscriber takes is in the order of truth (a snapshot
+ * piece is read from the mirror at the moment it is taken, after everything queued before); queued
+ * bytes never exceed the bound; a batch is serialised and framed once, however many subscribe.
  * Refuses: subscribers beyond the limit.
- * Does not do: I/O, waiting, time. A subscriber that does not take costs a bounded queue, then nothing.
+ * Does not do: I/O, waiting, time. A subscriber that does not take costs a bounded queue, then
+ * nothing.
  */
 import { toBinary } from "@bufbuild/protobuf";
 import { BinaryWriter } from "@bufbuild/protobuf/wire";
@@ -57,8 +59,8 @@ export class FanOut {
   }
 
   /**
-   * A new subscriber, whose first item is a `start`; undefined at the limit. `onWake` is called when
-   * something may be taken again: it must only schedule, never call `next` itself.
+   * A new subscriber, whose first item is a `start`; undefined at the limit. `onWake` is called
+   * when something may be taken again: it must only schedule, never call `next` itself.
    */
   subscribe(options: {
     readonly projection: Projection;
@@ -105,7 +107,10 @@ export class FanOut {
     }
   }
 
-  /** Says that the rank lives; replaces a heartbeat that was not taken yet. Driven by a timer outside. */
+  /**
+   * Says that the rank lives; replaces a heartbeat that was not taken yet. Driven by a timer
+   * outside.
+   */
   heartbeat(heartbeat: Heartbeat): void {
     if (this.subscribers.size === 0) return;
     const item = fieldItem(5, toBinary(HeartbeatSchema, heartbeat));
@@ -158,7 +163,12 @@ export class FanOut {
 /** Puts the length before the bytes once, so that no subscriber's stream has to. */
 function fieldItem(no: FieldItem["no"], bytes: Uint8Array): FieldItem {
   const delimited = new BinaryWriter().bytes(bytes).finish();
-  return { type: "field", no, delimited, bytes: delimited.subarray(delimited.length - bytes.length) };
+  return {
+    type: "field",
+    no,
+    delimited,
+    bytes: delimited.subarray(delimited.length - bytes.length),
+  };
 }
 
 function sum(a: SubscriberCounts, b: SubscriberCounts): SubscriberCounts {

@@ -2,8 +2,8 @@
  * What it is: plain HTTP for probes and scrapes: /healthz, /readyz, /metrics.
  * Owns: its listener.
  * Refuses: other paths (404) and other methods than GET and HEAD (405).
- * Does not do: TLS or authentication; it carries counters only, never prompts. Ready means "serving the
- * stream", not "the engine is there": a bridge may wait ten minutes for a model to load.
+ * Does not do: TLS or authentication; it carries counters only, never prompts. Ready means "serving
+ * the stream", not "the engine is there": a bridge may wait ten minutes for a model to load.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { KvEventsError } from "@kv-group-bridge/protocol";
@@ -49,7 +49,8 @@ async function answer(
     send(response, 405, "text/plain", "method not allowed\n");
     return;
   }
-  switch (request.url?.split("?", 1)[0]) {
+  const [path = ""] = (request.url ?? "").split("?", 1);
+  switch (path) {
     case "/healthz":
       send(response, 200, "text/plain", "ok\n");
       return;

@@ -1,8 +1,9 @@
 /**
  * What it is: kvgroup.v1.BridgeService over the fan-outs of all ranks.
  * Owns: the checks of a subscription, and the reasons by which it is refused.
- * Refuses: unknown ranks, projections that are not allowed, other key schemes or seeds, subscribers beyond
- * the limit, anything while draining. Each refusal has a code and a reason from `SUBSCRIBE_REFUSALS`.
+ * Refuses: unknown ranks, projections that are not allowed, other key schemes or seeds, subscribers
+ * beyond the limit, anything while draining. Each refusal has a code and a reason from
+ * `SUBSCRIBE_REFUSALS`.
  * Does not do: listen, keep connections, or decide what a stream carries.
  */
 import { create } from "@bufbuild/protobuf";

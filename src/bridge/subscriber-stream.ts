@@ -45,15 +45,17 @@ export interface StreamOptions {
   readonly wakeup: Wakeup;
   /** Aborts when the client goes, the call ends or the bridge shuts down. */
   readonly signal: AbortSignal;
-  /** Aborts when the bridge shuts down: then the stream ends with UNAVAILABLE instead of quietly. */
+  /**
+   * Aborts when the bridge shuts down: then the stream ends with UNAVAILABLE instead of quietly.
+   */
   readonly shutdown: AbortSignal;
   /** True = the client speaks JSON, so that fields must be typed. */
   readonly isJson: boolean;
 }
 
 /**
- * Yields until the signal aborts. The subscriber is closed at that moment, even while the transport holds a
- * yield that it will never resume. Fails with UNAVAILABLE on shutdown.
+ * Yields until the signal aborts. The subscriber is closed at that moment, even while the transport
+ * holds a yield that it will never resume. Fails with UNAVAILABLE on shutdown.
  */
 export async function* subscriberStream(
   options: StreamOptions,
@@ -104,9 +106,7 @@ export function toResponse(item: QueueItem, isJson: boolean): SubscribeResponse 
  */
 function sharedResponse(item: FieldItem): SubscribeResponse {
   const response = create(SubscribeResponseSchema);
-  response.$unknown = [
-    { no: item.no, wireType: WireType.LengthDelimited, data: item.delimited },
-  ];
+  response.$unknown = [{ no: item.no, wireType: WireType.LengthDelimited, data: item.delimited }];
   return response;
 }
 

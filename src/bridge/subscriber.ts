@@ -1,7 +1,9 @@
 /**
- * What it is: one subscriber of one rank, as a synchronous state machine: needs a start → takes the snapshot
- * piece by piece, live items in between → live. An overflow or a new epoch leads back to the first state.
- * Owns: its queue and the account of its bytes; items are shared with other subscribers and never changed.
+ * What it is: one subscriber of one rank, as a synchronous state machine: needs a start → takes the
+ * snapshot piece by piece, live items in between → live. An overflow or a new epoch leads back to
+ * the first state.
+ * Owns: its queue and the account of its bytes; items are shared with other subscribers and never
+ * changed.
  * Refuses: nothing; at the bound the queue is emptied and a new start and snapshot follow.
  * Does not do: wait, or serialise.
  */
@@ -82,8 +84,8 @@ export class Subscriber {
   }
 
   /**
-   * Takes the next item; undefined = nothing now, `onWake` follows. Never to be called while the rank is
-   * inside `receive`: the mirror must be at rest. After `close`: always undefined.
+   * Takes the next item; undefined = nothing now, `onWake` follows. Never to be called while the
+   * rank is inside `receive`: the mirror must be at rest. After `close`: always undefined.
    */
   next(): QueueItem | undefined {
     if (this.state === "closed") return undefined;
@@ -119,8 +121,8 @@ export class Subscriber {
   }
 
   /**
-   * A new epoch: what is queued is void; `withdraw`, then a new start and snapshot are taken instead. Who has
-   * taken no start yet has nothing to withdraw.
+   * A new epoch: what is queued is void; `withdraw`, then a new start and snapshot are taken
+   * instead. Who has taken no start yet has nothing to withdraw.
    */
   restart(withdraw: FieldItem): void {
     if (this.state === "closed") return;
@@ -197,7 +199,10 @@ export class Subscriber {
     return start;
   }
 
-  /** The last piece is always an empty one: only a read that finds nothing knows that it is the last. */
+  /**
+   * The last piece is always an empty one: only a read that finds nothing knows that it is the
+   * last.
+   */
   private readChunk(): SnapshotChunk {
     invariant(this.snapshot !== undefined, "a reader is open during the snapshot");
     const events = this.snapshot.next(this.options.snapshotChunkBlocks);

@@ -2,8 +2,8 @@
  * What it is: the adapter from one rank's ZMQ publisher to callbacks: frames and connection state.
  * Owns: one SUB socket, its reader loop and its monitor.
  * Refuses: frames over the limit: libzmq drops that connection, and this opens it again.
- * Does not do: read frames, count, compare topics (it subscribes to all; a foreign topic must be visible as a
- * refusal, not as silence), or decide what a lost connection means.
+ * Does not do: read frames, count, compare topics (it subscribes to all; a foreign topic must be
+ * visible as a refusal, not as silence), or decide what a lost connection means.
  */
 import { KvEventsError, LIMITS } from "@kv-group-bridge/protocol";
 import {
@@ -27,19 +27,25 @@ export interface ZmqSourceOptions {
   /** Bound of one frame; default `LIMITS.frameBytes`. */
   readonly maxFrameBytes?: number;
   /**
-   * One multipart message. The frames are views of memory that belongs to libzmq: keep none of them, nor any
-   * part, after the call returns.
+   * One multipart message. The frames are views of memory that belongs to libzmq: keep none of
+   * them, nor any part, after the call returns.
    */
   onMessage(frames: readonly Uint8Array[]): void;
   /** Called on each change; false before the first handshake is not said. */
   onConnection(isConnected: boolean): void;
-  /** The socket failed (`engine_socket_failed`), or a callback threw: our bug. The source is closed then. */
+  /**
+   * The socket failed (`engine_socket_failed`), or a callback threw: our bug. The source is closed
+   * then.
+   */
   onFailure(error: unknown): void;
 }
 
 const HEARTBEAT_INTERVAL_MS = 5_000;
 const HEARTBEAT_TIMEOUT_MS = 15_000;
-/** After an oversized frame libzmq never connects again. A normal loss is retried within one interval. */
+/**
+ * After an oversized frame libzmq never connects again. A normal loss is retried within one
+ * interval.
+ */
 const ZOMBIE_AFTER_MS = 1_000;
 
 /** One rank's publisher. `start` opens, `close` ends it for good. */
@@ -58,8 +64,8 @@ export class ZmqSource {
   }
 
   /**
-   * Opens the socket and returns its address: as bound, or as connected to. A connection that does not come
-   * about is no failure: libzmq tries again for ever. Fails with `engine_socket_failed`.
+   * Opens the socket and returns its address: as bound, or as connected to. A connection that does
+   * not come about is no failure: libzmq tries again for ever. Fails with `engine_socket_failed`.
    */
   async start(): Promise<string> {
     invariant(this.socket === undefined, "a source is started once");
@@ -87,7 +93,10 @@ export class ZmqSource {
     return socket.lastEndpoint ?? this.address;
   }
 
-  /** Resolves when the socket is closed and no callback can follow. May be called at any time, twice too. */
+  /**
+   * Resolves when the socket is closed and no callback can follow. May be called at any time, twice
+   * too.
+   */
   async close(): Promise<void> {
     this.cancelCure?.();
     this.cancelCure = undefined;
@@ -96,15 +105,17 @@ export class ZmqSource {
   }
 
   /**
-   * Always inside `receive`: libzmq renews a subscription after a reconnect only while somebody waits. It
-   * hands out hundreds of messages without a turn of the event loop, so this gives way by time.
+   * Always inside `receive`: libzmq renews a subscription after a reconnect only while somebody
+   * waits. It hands out hundreds of messages without a turn of the event loop, so this gives way by
+   * time.
    */
   private async read(socket: Subscriber): Promise<void> {
-    const { clock, onMessage } = this.options;
+    const { options } = this;
+    const { clock } = options;
     let sliceBeginMs = clock.monotonicMs();
     try {
       while (!socket.closed) {
-        onMessage(await socket.receive());
+        options.onMessage(await socket.receive());
         if (clock.monotonicMs() - sliceBeginMs < LIMITS.receiveSliceMs.value) continue;
         await yieldToEventLoop();
         sliceBeginMs = clock.monotonicMs();
@@ -112,7 +123,7 @@ export class ZmqSource {
     } catch (error) {
       if (socket.closed && isErrnoException(error)) return;
       socket.close();
-      this.options.onFailure(isErrnoException(error) ? socketFailed(this.address, error) : error);
+      options.onFailure(isErrnoException(error) ? socketFailed(this.address, error) : error);
     }
   }
 

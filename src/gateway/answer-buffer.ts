@@ -13,7 +13,9 @@ export interface RankAnswer {
   readonly worker: string;
   /** The rank as vLLM numbers it. */
   readonly dpRank: number;
-  /** Prompt tokens that the rank would take from its GPU cache; 0 and meaningless when `unknown`. */
+  /**
+   * Prompt tokens that the rank would take from its GPU cache; 0 and meaningless when `unknown`.
+   */
   readonly reusableTokens: number;
   readonly state: AnswerState;
   /** Why the state is not `exact`; empty exactly then. */

@@ -1,9 +1,9 @@
 /**
- * What it is: how to read a number: the states of an answer, the closed list of reasons, and the rule that
- * turns what is known of a view into both.
- * Owns: the precedence. unknown > stale > assumed > lower_bound > exact; the reasons of every state that
- * applies are listed, the strongest state names the answer. `assumed` stands above `lower_bound` because
- * "never more than the engine" holds only if the assumptions do.
+ * What it is: how to read a number: the states of an answer, the closed list of reasons, and the
+ * rule that turns what is known of a view into both.
+ * Owns: the precedence. unknown > stale > assumed > lower_bound > exact; the reasons of every
+ * state that applies are listed, the strongest state names the answer. `assumed` stands above
+ * `lower_bound` because "never more than the engine" holds only if the assumptions do.
  * Refuses: nothing.
  * Does not do: compute numbers, look at clocks.
  */
@@ -35,12 +35,17 @@ export const LAYOUT_REASONS = [
 /** One of `LAYOUT_REASONS`. */
 export type LayoutReason = (typeof LAYOUT_REASONS)[number];
 
-/** Every reason, strongest state first. `docs/protocol.md` shows this list; a test compares both. */
+/**
+ * Every reason, strongest state first. `docs/protocol.md` shows this list; a test compares both.
+ */
 export const ANSWER_REASONS = [
   /** unknown: the bridge never sent a start for this rank. */
   "no_view",
   ...LAYOUT_REASONS,
-  /** unknown or assumed, by policy: a group of the description never stored anything in this epoch. */
+  /**
+   * unknown or assumed, by policy: a group of the description never stored anything in this
+   * epoch.
+   */
   "group_unseen",
   /** stale: there is no stream; the number is what was known last. */
   "disconnected",

@@ -1,8 +1,8 @@
 /**
  * What it is: checked events written into the index.
  * Owns: nothing; the view that calls owns media and counts.
- * Refuses: nothing any more; `checkEvents` comes first, so that a message applies whole or not at all. Stores
- * beyond a ceiling are dropped and counted, which makes answers lower bounds.
+ * Refuses: nothing any more; `checkEvents` comes first, so that a message applies whole or not at
+ * all. Stores beyond a ceiling are dropped and counted, which makes answers lower bounds.
  * Does not do: order or completeness (rank-view.ts).
  */
 import type { Withdraw } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";

@@ -1,8 +1,8 @@
 /**
- * What it is: the adapter between a bridge's Connect service and subscriptions: one HTTP/2 connection a
- * bridge, one stream a rank.
- * Owns: the connection and its streams. Invariants: no handler is called before `open` has returned or
- * after `close`; each stream ends with exactly one `onEnded` unless it was closed.
+ * What it is: the adapter between a bridge's Connect service and subscriptions: one HTTP/2
+ * connection a bridge, one stream a rank.
+ * Owns: the connection and its streams. Invariants: no handler is called before `open` has
+ * returned or after `close`; each stream ends with exactly one `onEnded` unless it was closed.
  * Refuses: nothing; it translates what went wrong into a closed list.
  * Does not do: decide, retry, keep state.
  */
@@ -23,9 +23,9 @@ import { WideSessionManager } from "./wide-session-manager.ts";
 
 /** Certificates for a bridge; PEM. `cert` and `key` are the gateway's own, for mutual TLS. */
 export interface ClientTls {
-  readonly ca?: string | Buffer;
-  readonly cert?: string | Buffer;
-  readonly key?: string | Buffer;
+  readonly ca?: string | undefined;
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
 }
 
 /** Where a bridge is. `url` is http:// (h2c) or https://. */
@@ -43,7 +43,9 @@ export interface StreamHandlers {
   onEnded(error: SubscriptionError): void;
 }
 
-/** One bridge. Both methods are synchronous; handlers are called later and never after a `close`. */
+/**
+ * One bridge. Both methods are synchronous; handlers are called later and never after a `close`.
+ */
 export interface BridgeSource {
   /** Opens the stream of one rank; the returned function ends it. */
   open(dpRank: DpRank, handlers: StreamHandlers): () => void;
@@ -64,7 +66,9 @@ export interface ConnectSourceOptions {
   readonly clock: Clock;
 }
 
-/** A gRPC transport to one bridge over its own HTTP/2 connection with keepalive and wide windows. */
+/**
+ * A gRPC transport to one bridge over its own HTTP/2 connection with keepalive and wide windows.
+ */
 export function grpcTransport(address: BridgeAddress): BridgeTransport {
   const sessions = new WideSessionManager(
     address.url,
@@ -110,7 +114,9 @@ export class ConnectSource implements BridgeSource {
     this.bridge.close();
   }
 
-  /** A handler that throws rejects this promise on purpose: that is our bug and ends the process. */
+  /**
+   * A handler that throws rejects this promise on purpose: that is our bug and ends the process.
+   */
   private async follow(
     dpRank: DpRank,
     handlers: StreamHandlers,
@@ -165,7 +171,10 @@ async function settle<T>(promise: Promise<T>): Promise<Settled<T>> {
   }
 }
 
-/** The closed-list name of a failed call. Codes are matched, never messages (node-stack.md §4.3 row 8). */
+/**
+ * The closed-list name of a failed call. Codes are matched, never messages (node-stack.md §4.3
+ * row 8).
+ */
 export function classify(error: unknown): SubscriptionError {
   switch (ConnectError.from(error).code) {
     case Code.Unavailable:

@@ -1,15 +1,16 @@
 /**
  * What it is: the gateway's metrics, read from its own numbers at scrape time.
- * Owns: names and help texts. Labels come from closed lists; no series names a worker, so that the size of a
- * scrape does not grow with the fleet or its history (ListWorkers tells about single workers).
+ * Owns: names and help texts. Labels come from closed lists; no series names a worker, so that
+ * the size of a scrape does not grow with the fleet or its history (ListWorkers tells about
+ * single workers).
  * Refuses: nothing.
  * Does not do: count.
  */
 import type { PrefixIndex } from "@kv-group-bridge/prefix-index";
 import type { Metrics, Sample } from "@kv-group-bridge/runtime";
 import type { ApplyCounts } from "./apply.ts";
+import type { MessageRefusal } from "./check-start.ts";
 import type { RankStatus } from "./rank-status.ts";
-import type { MessageRefusal } from "./rank-view.ts";
 import type { SubscriptionError } from "./subscription.ts";
 
 /** Totals of a gateway since it was made. */
@@ -34,7 +35,7 @@ export function registerGatewayMetrics(metrics: Metrics, sources: MetricSources)
   metrics.counter({
     name: "kvgroup_gateway_queries_total",
     help: "Prompts scored",
-        read: () => [{ value: totals.queries }],
+    read: () => [{ value: totals.queries }],
   });
   metrics.counter({
     name: "kvgroup_gateway_messages_refused_total",

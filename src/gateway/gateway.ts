@@ -1,18 +1,17 @@
 /**
- * What it is: the library: follows workers, keeps what their ranks hold in one index, and answers how many
- * tokens of a prompt each rank would really reuse.
- * Owns: the index of one keyspace (one model, one seed), the workers, the scratch of queries. Invariant: the
- * index has exactly the ranks of the workers.
+ * What it is: the library: follows workers, keeps what their ranks hold in one index, and answers
+ * how many tokens of a prompt each rank would really reuse.
+ * Owns: the index of one keyspace (one model, one seed), the workers, the scratch of queries.
+ * Invariant: the index has exactly the ranks of the workers.
  * Refuses: queries and settings that break the contract, by `KvEventsError` with a code.
  * Does not do: choose a worker, discover workers, listen on ports.
  */
 import { create } from "@bufbuild/protobuf";
-import { KeySchemeSchema } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
+import { type KeyScheme, KeySchemeSchema } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import {
   GroupPositions,
   MAX_RANKS,
   PrefixIndex,
-  type PrefixIndexLimits,
   type RankHandle,
   ScoreBuffer,
 } from "@kv-group-bridge/prefix-index";
@@ -26,59 +25,21 @@ import {
 import {
   type Clock,
   invariant,
-  type Log,
-  type Metrics,
-  type Randomness,
   silentLog,
   systemClock,
   systemRandomness,
   systemTimers,
-  type Timers,
 } from "@kv-group-bridge/runtime";
-import type { UnseenGroupPolicy } from "./answer.ts";
 import { AnswerBuffer, type RankAnswer } from "./answer-buffer.ts";
 import { newApplyCounts } from "./apply.ts";
-import {
-  type BridgeAddress,
-  type BridgeSource,
-  type BridgeTransport,
-  ConnectSource,
-  grpcTransport,
-} from "./connect-source.ts";
 import { type GatewayTotals, registerGatewayMetrics } from "./gateway-metrics.ts";
+import { type GatewayOptions, openSource, type StateListener } from "./gateway-options.ts";
 import { PromptKeys } from "./prompt-keys.ts";
 import { checkQuery, type Query } from "./query.ts";
-import { explainRank, type RankExplanation, type RankStatus, rankStatus } from "./rank-status.ts";
 import { type FollowerEnvironment, RankFollower } from "./rank-follower.ts";
+import { explainRank, type RankExplanation, type RankStatus, rankStatus } from "./rank-status.ts";
 import { RankView } from "./rank-view.ts";
 import { checkWorker, Worker, type WorkerSettings } from "./worker.ts";
-
-/** Settings of a gateway. Everything but the seed has a default. */
-export interface GatewayOptions {
-  /** The fleet's seed of the prefix keys; every bridge has the same. */
-  readonly seed: string;
-  /** Default: the system's. */
-  readonly clock?: Clock;
-  readonly timers?: Timers;
-  readonly randomness?: Randomness;
-  /** Default: silent. */
-  readonly log?: Log;
-  /** Metrics are registered here. Default: none. */
-  readonly metrics?: Metrics;
-  /** Default: "zero". */
-  readonly unseenGroupPolicy?: UnseenGroupPolicy;
-  /** Silence after which a rank is stale. Default: `LIMITS.staleAfterMs`. */
-  readonly staleAfterMs?: number;
-  /** Default: `LIMITS.indexNodes` and `LIMITS.indexEntriesPerRank`. */
-  readonly indexLimits?: Partial<PrefixIndexLimits>;
-  /** Makes the transport to a bridge. Default: gRPC over HTTP/2. */
-  readonly transportFactory?: (address: BridgeAddress) => BridgeTransport;
-  /** Makes the whole source of a bridge's messages; then there is no transport. */
-  readonly sourceFactory?: (address: BridgeAddress) => BridgeSource;
-}
-
-/** Hears of every change of a rank's subscription, after it is done. */
-export type StateListener = (status: RankStatus) => void;
 
 /** Makes a gateway without workers. Nothing is started. */
 export function createGateway(options: GatewayOptions): Gateway {
@@ -90,6 +51,7 @@ export class Gateway {
   private readonly options: GatewayOptions;
   private readonly clock: Clock;
   private readonly hasher: KeyedHasher;
+  private readonly keyScheme: KeyScheme;
   private readonly plainRoot: Uint32Array;
   private readonly index: PrefixIndex;
   private readonly environment: FollowerEnvironment;
@@ -113,12 +75,13 @@ export class Gateway {
     this.options = options;
     this.clock = options.clock ?? systemClock;
     this.hasher = new KeyedHasher(options.seed);
+    const checkValue = this.hasher.checkValue();
+    this.keyScheme = create(KeySchemeSchema, { id: KEY_SCHEME_ID, checkValue });
     this.plainRoot = this.hasher.rootWords(PLAIN);
     this.keys = new PromptKeys(this.hasher);
     this.index = new PrefixIndex({
       maxNodes: options.indexLimits?.maxNodes ?? LIMITS.indexNodes.value,
-      maxEntriesPerRank:
-        options.indexLimits?.maxEntriesPerRank ?? LIMITS.indexEntriesPerRank.value,
+      maxEntriesPerRank: options.indexLimits?.maxEntriesPerRank ?? LIMITS.indexEntriesPerRank.value,
     });
     this.environment = {
       clock: this.clock,
@@ -141,8 +104,8 @@ export class Gateway {
   }
 
   /**
-   * Follows a worker from now on. Fails with `config_invalid`, `worker_exists` or `worker_limit`; an
-   * unreachable bridge is no failure: it shows in the rank's state and is tried for ever.
+   * Follows a worker from now on. Fails with `config_invalid`, `worker_exists` or `worker_limit`;
+   * an unreachable bridge is no failure: it shows in the rank's state and is tried for ever.
    */
   addWorker(settings: WorkerSettings): void {
     invariant(!this.isClosed, "a closed gateway takes no worker");
@@ -153,11 +116,10 @@ export class Gateway {
       this.workersByName.size >= LIMITS.workersPerGateway.value ||
       this.followers.length + dpRanks.length > MAX_RANKS;
     if (isFull) throw new KvEventsError("worker_limit", name);
-    const source = this.openSource(address);
-    const keyScheme = { id: KEY_SCHEME_ID, checkValue: this.hasher.checkValue() };
+    const source = openSource(this.options, this.keyScheme, address);
     const followers = dpRanks.map((dpRank) => {
       const counts = this.totals.applied;
-      const view = new RankView({ index: this.index, dpRank, keyScheme, counts });
+      const view = new RankView({ index: this.index, dpRank, keyScheme: this.keyScheme, counts });
       const rank = { worker: name, bridgeUrl: address.url, dpRank, view };
       return new RankFollower(rank, source, this.environment);
     });
@@ -168,7 +130,10 @@ export class Gateway {
     worker.start();
   }
 
-  /** Forgets a worker at once: its entries, streams and timers. False = there is none of this name. */
+  /**
+   * Forgets a worker at once: its entries, streams and timers. False = there is none of this
+   * name.
+   */
   removeWorker(name: string): boolean {
     const worker = this.workersByName.get(name);
     if (worker === undefined) return false;
@@ -190,7 +155,10 @@ export class Gateway {
     return this.followers.map((follower) => rankStatus(follower, this.index, nowMs));
   }
 
-  /** Scores a prompt for every rank; fails with `prompt_invalid`. The answers are the caller's to keep. */
+  /**
+   * Scores a prompt for every rank; fails with `prompt_invalid`. The answers are the caller's to
+   * keep.
+   */
   score(query: Query): readonly RankAnswer[] {
     const buffer = new AnswerBuffer();
     this.scoreInto(query, buffer);
@@ -199,7 +167,10 @@ export class Gateway {
     return answers;
   }
 
-  /** As `score`, into lines that are used again: plain prompts cost no allocation worth speaking of. */
+  /**
+   * As `score`, into lines that are used again: plain prompts cost no allocation worth speaking
+   * of.
+   */
   scoreInto(query: Query, out: AnswerBuffer): void {
     this.beginKeys(query);
     this.totals.queries++;
@@ -252,7 +223,7 @@ export class Gateway {
   /** Removes every worker; nothing of the gateway keeps running. Idempotent. */
   close(): void {
     this.isClosed = true;
-    for (const name of [...this.workersByName.keys()]) this.removeWorker(name);
+    for (const name of this.workersByName.keys()) this.removeWorker(name);
     this.listeners.clear();
   }
 
@@ -271,18 +242,6 @@ export class Gateway {
       ? this.plainRoot
       : this.hasher.rootWords({ loraName, cacheSalt: cacheSalt === "" ? undefined : cacheSalt });
     this.keys.reset(query.tokens, root, multimodalItems);
-  }
-
-  private openSource(address: BridgeAddress): BridgeSource {
-    const { sourceFactory, transportFactory } = this.options;
-    if (sourceFactory !== undefined) return sourceFactory(address);
-    return new ConnectSource((transportFactory ?? grpcTransport)(address), {
-      keyScheme: create(KeySchemeSchema, {
-        id: KEY_SCHEME_ID,
-        checkValue: this.hasher.checkValue(),
-      }),
-      clock: this.clock,
-    });
   }
 
   private orderFollowers(): void {

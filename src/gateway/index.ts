@@ -21,7 +21,15 @@ export {
   grpcTransport,
   type StreamHandlers,
 } from "./connect-source.ts";
-export { createGateway, Gateway, type GatewayOptions, type StateListener } from "./gateway.ts";
+export { createGateway, Gateway } from "./gateway.ts";
+export type { GatewayOptions, StateListener } from "./gateway-options.ts";
+export {
+  type GatewayDeps,
+  type GatewaySettings,
+  type RunningGateway,
+  runGateway,
+} from "./gateway-process.ts";
+export type { ListenAddress, ServerTls } from "./http-listener.ts";
 export type { MultimodalItem } from "./prompt-keys.ts";
 export type { Query } from "./query.ts";
 export type { GroupExplanation, RankExplanation, RankStatus } from "./rank-status.ts";

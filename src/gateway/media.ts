@@ -1,7 +1,8 @@
 /**
- * What it is: the caches of one rank by name: (medium, locality, ownership) interned as small numbers.
- * Owns: the names of the current view. Invariants: 0 is the rank's own GPU and nothing else; every other
- * triple has its own number below `LIMITS.mediaPerRank`.
+ * What it is: the caches of one rank by name: (medium, locality, ownership) interned as small
+ * numbers.
+ * Owns: the names of the current view. Invariants: 0 is the rank's own GPU and nothing else;
+ * every other triple has its own number below `LIMITS.mediaPerRank`.
  * Refuses: triples beyond the bound (undefined; the caller drops the store and counts it).
  * Does not do: give a medium a meaning. Names are an open set and are compared as they are.
  */

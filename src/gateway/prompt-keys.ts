@@ -1,6 +1,6 @@
 /**
- * What it is: the keys of one prompt, computed as far as somebody asks: the key at p covers the namespace,
- * the first p tokens and every item that starts before p.
+ * What it is: the keys of one prompt, computed as far as somebody asks: the key at p covers the
+ * namespace, the first p tokens and every item that starts before p.
  * Owns: one hash state. Invariant: it has absorbed exactly the items that start before its end.
  * Refuses: going back; a walk asks in ascending order. The query itself is checked in query.ts.
  * Does not do: keep the prompt; `release` lets go of it.
@@ -17,7 +17,9 @@ export interface MultimodalItem {
 const NO_TOKENS = new Uint32Array(0);
 const NO_ITEMS: readonly MultimodalItem[] = [];
 
-/** A reader of prefix keys, reused from query to query; prompts without items cost no allocation. */
+/**
+ * A reader of prefix keys, reused from query to query; prompts without items cost no allocation.
+ */
 export class PromptKeys {
   /** Low 32 bits of the key, after `seek`. */
   keyLow = 0;
@@ -51,7 +53,9 @@ export class PromptKeys {
     this.items = NO_ITEMS;
   }
 
-  /** Reads the key of the first `positionTokens` tokens into keyLow and keyHigh. Positions ascend. */
+  /**
+   * Reads the key of the first `positionTokens` tokens into keyLow and keyHigh. Positions ascend.
+   */
   seek(positionTokens: number): void {
     const { state } = this;
     invariant(positionTokens <= this.tokens.length, "a key lies inside the prompt");

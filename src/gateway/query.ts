@@ -9,7 +9,10 @@ import type { MultimodalItem } from "./prompt-keys.ts";
 
 /** One prompt. Undefined and absent mean the same. */
 export interface Query {
-  /** The whole prompt as the engine will see it: uint32 token ids. A Uint32Array is taken as it is. */
+  /**
+   * The whole prompt as the engine will see it: uint32 token ids. A Uint32Array is taken as it
+   * is.
+   */
   readonly tokens: ArrayLike<number>;
   /** LoRA adapter name; absent = base model; "" is a name. */
   readonly loraName?: string | undefined;

@@ -1,5 +1,6 @@
 /**
- * What it is: one followed rank: carries out what its subscription decides and hands messages to its view.
+ * What it is: one followed rank: carries out what its subscription decides and hands messages to
+ * its view.
  * Owns: the view, the subscription, one timer and at most one open stream.
  * Refuses: nothing.
  * Does not do: decide (subscription.ts), judge messages (rank-view.ts), score (gateway.ts).
@@ -15,8 +16,9 @@ import {
   unreachable,
 } from "@kv-group-bridge/runtime";
 import { type Assessment, assess, type StreamTrouble, type UnseenGroupPolicy } from "./answer.ts";
+import type { MessageRefusal } from "./check-start.ts";
 import type { BridgeSource } from "./connect-source.ts";
-import type { MessageRefusal, RankView } from "./rank-view.ts";
+import type { RankView } from "./rank-view.ts";
 import {
   Subscription,
   type SubscriptionError,
@@ -84,7 +86,9 @@ export class RankFollower {
     this.view.retire();
   }
 
-  /** How to read the rank's numbers at `nowMs` (monotonic). Allocates only when something changed. */
+  /**
+   * How to read the rank's numbers at `nowMs` (monotonic). Allocates only when something changed.
+   */
   assessment(nowMs: number): Assessment {
     const { view } = this;
     const trouble = this.subscription.trouble(nowMs);

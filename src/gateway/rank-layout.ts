@@ -1,7 +1,10 @@
 /**
- * What it is: an engine description turned into the layout that scoring needs, or the reasons why it cannot.
- * Owns: the translation of vLLM's kinds into reuse rules. Source: design.md §6, vllm-lookup.md §2 and §3.
- * Refuses: kinds it does not know, and anything that a rule needs and nobody told; nothing is guessed.
+ * What it is: an engine description turned into the layout that scoring needs, or the reasons why
+ * it cannot.
+ * Owns: the translation of vLLM's kinds into reuse rules. Source: design.md §6, vllm-lookup.md §2
+ * and §3.
+ * Refuses: kinds it does not know, and anything that a rule needs and nobody told; nothing is
+ * guessed.
  * Does not do: learn (the bridge does), score, judge certainty (answer.ts does).
  */
 import {
@@ -13,9 +16,15 @@ import {
 import type { EngineDescription, GroupDescription } from "@kv-group-bridge/protocol";
 import { LAYOUT_REASONS, type LayoutReason } from "./answer.ts";
 
-/** A layout, or why there is none; reasons are in the order of `LAYOUT_REASONS`, without repeats. */
+/**
+ * A layout, or why there is none; reasons are in the order of `LAYOUT_REASONS`, without repeats.
+ */
 export type LayoutResult =
-  | { readonly ok: true; readonly layout: RankLayout; readonly groupKinds: ReadonlyMap<number, string> }
+  | {
+      readonly ok: true;
+      readonly layout: RankLayout;
+      readonly groupKinds: ReadonlyMap<number, string>;
+    }
   | { readonly ok: false; readonly reasons: readonly LayoutReason[] };
 
 /** Rule of each kind that has one. Everything else is unsupported. */

@@ -1,17 +1,19 @@
 /**
- * What it is: what the gateway knows of one rank: the facts of its stream, and the only writer of its entries
- * in the index. One message is applied whole or not at all.
- * Owns: epoch, cursor, completeness, engine description, media of the view, and the rank's handle.
- * Invariants: the entries of the index are those of `epoch` up to `cursor`, less what was forgotten; whenever
- * something was forgotten that the bridge still counts as sent, `isWithdrawn` says so until the next start.
- * Refuses: what breaks the contract, by a reason from a closed list; nothing of such a message is applied.
+ * What it is: what the gateway knows of one rank: the facts of its stream, and the only writer of
+ * its entries in the index. One message is applied whole or not at all.
+ * Owns: epoch, cursor, completeness, engine description, media of the view, and the rank's
+ * handle.
+ * Invariants: the entries of the index are those of `epoch` up to `cursor`, less what was
+ * forgotten; whenever something was forgotten that the bridge still counts as sent, `isWithdrawn`
+ * says so until the next start.
+ * Refuses: what breaks the contract, by a reason from a closed list; nothing of such a message is
+ * applied.
  * Does not do: open streams, look at clocks, score.
  */
 import {
   type Batch,
   Completeness,
   type Heartbeat,
-  Projection,
   type SnapshotChunk,
   type Start,
   type SubscribeResponse,
@@ -20,54 +22,30 @@ import {
 import type { EngineDescription as WireEngine } from "@kv-group-bridge/gen/kvgroup/v1/engine_pb";
 import { ALL, type PrefixIndex, type RankHandle } from "@kv-group-bridge/prefix-index";
 import {
-  contains,
   type Cursor,
-  type DpRank,
+  contains,
   type EngineDescription,
   engineDescriptionFromWire,
-  parseEpoch,
   parseSequenceNumber,
   succession,
 } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
 import type { LayoutReason, ViewFacts } from "./answer.ts";
 import { type ApplyCounts, applyEvents, withdrawScope } from "./apply.ts";
-import { checkEvents, type EventRefusal } from "./check-events.ts";
+import { checkEvents } from "./check-events.ts";
+import { checkStart, type ExpectedStart, type MessageRefusal, parseCursor } from "./check-start.ts";
 import { MediaTable } from "./media.ts";
 import { rankLayout } from "./rank-layout.ts";
 import type { MessageProgress } from "./subscription.ts";
-
-/** Why a message was refused. Every one ends the stream; a new one brings a start and a snapshot. */
-export type MessageRefusal =
-  | EventRefusal
-  | "start_missing"
-  | "start_invalid"
-  | "rank_differs"
-  | "key_scheme_differs"
-  | "engine_invalid"
-  | "engine_changed"
-  | "chunk_misplaced"
-  | "batch_invalid"
-  | "epoch_differs"
-  | "sequence_gap"
-  | "cursor_behind";
 
 /** How far a message led, or why it was refused. */
 export type Applied =
   | { readonly ok: true; readonly value: MessageProgress }
   | { readonly ok: false; readonly error: MessageRefusal };
 
-/** The subscriber's own key scheme; see kvgroup.v1.KeyScheme. */
-export interface ExpectedKeyScheme {
-  readonly id: string;
-  readonly checkValue: Uint8Array;
-}
-
 /** What a view needs. */
-export interface RankViewOptions {
+export interface RankViewOptions extends ExpectedStart {
   readonly index: PrefixIndex;
-  readonly dpRank: DpRank;
-  readonly keyScheme: ExpectedKeyScheme;
   /** Counted here; may be shared by many views. */
   readonly counts: ApplyCounts;
 }
@@ -143,16 +121,9 @@ export class RankView implements ViewFacts {
   }
 
   private start(start: Start): Applied {
-    if (start.dpRank !== this.options.dpRank) return refuse("rank_differs");
-    const cursor = parseCursor(start.cursor);
-    // This gateway never asks to resume, so a resumed stream would leave out what it does not have.
-    if (cursor === undefined || start.isResumed) return refuse("start_invalid");
-    if (start.projection !== Projection.PREFIX_KEYS) return refuse("start_invalid");
-    if (!this.isOwnScheme(start)) return refuse("key_scheme_differs");
-    const engine =
-      start.engine === undefined ? undefined : engineDescriptionFromWire(start.engine);
-    if (start.engine !== undefined && engine === undefined) return refuse("engine_invalid");
-
+    const checked = checkStart(start, this.options);
+    if (typeof checked === "string") return refuse(checked);
+    const { cursor, engine } = checked;
     this.options.index.clear(this.rank, ALL, ALL);
     this.media.reset();
     this.cursor = cursor;
@@ -168,16 +139,6 @@ export class RankView implements ViewFacts {
     invariant(this.adopt(engine), "an empty rank takes any layout");
     this.factsRevision++;
     return STARTED;
-  }
-
-  private isOwnScheme(start: Start): boolean {
-    const { id, checkValue } = this.options.keyScheme;
-    const theirs = start.keyScheme;
-    if (theirs === undefined || theirs.id !== id) return false;
-    return (
-      theirs.checkValue.length === checkValue.length &&
-      theirs.checkValue.every((byte, i) => byte === checkValue[i])
-    );
   }
 
   private snapshotChunk(chunk: SnapshotChunk): Applied {
@@ -243,8 +204,9 @@ export class RankView implements ViewFacts {
   }
 
   /**
-   * Takes a changed description. Entries that would mean something else under it are forgotten, and the
-   * stream begins anew to have them again: then this view equals that of a gateway that joins now.
+   * Takes a changed description. Entries that would mean something else under it are forgotten,
+   * and the stream begins anew to have them again: then this view equals that of a gateway that
+   * joins now.
    */
   private engineChanged(wire: WireEngine): Applied {
     const engine = engineDescriptionFromWire(wire);
@@ -282,7 +244,9 @@ export class RankView implements ViewFacts {
     this.factsRevision++;
   }
 
-  /** It cannot be told what an unknown operation took away: everything of this rank is forgotten. */
+  /**
+   * It cannot be told what an unknown operation took away: everything of this rank is forgotten.
+   */
   private withdrawAll(): void {
     this.options.index.clear(this.rank, ALL, ALL);
     this.options.counts.unknownOperations++;
@@ -300,14 +264,4 @@ export class RankView implements ViewFacts {
 
 function refuse(error: MessageRefusal): Applied {
   return { ok: false, error };
-}
-
-function parseCursor(
-  wire: { readonly epoch: bigint; readonly sequenceNumber?: bigint | undefined } | undefined,
-): Cursor | undefined {
-  const epoch = wire === undefined ? undefined : parseEpoch(wire.epoch);
-  if (wire === undefined || epoch === undefined) return undefined;
-  if (wire.sequenceNumber === undefined) return { epoch, sequence: undefined };
-  const sequence = parseSequenceNumber(wire.sequenceNumber);
-  return sequence === undefined ? undefined : { epoch, sequence };
 }

@@ -1,9 +1,10 @@
 /**
- * What it is: the life of one rank's stream as a synchronous state machine:
- * stopped → connecting → snapshot → live, and from each of them over backoff to connecting again.
- * Owns: the state, the back-off, the moment of the last contact. Invariants: a stream is open exactly in
- * connecting, snapshot and live; a timer is set in every state but stopped.
- * Refuses: inputs that the state does not expect (late ones of a stream that was closed) have no effect.
+ * What it is: the life of one rank's stream as a synchronous state machine: stopped → connecting
+ * → snapshot → live, and from each of them over backoff to connecting again.
+ * Owns: the state, the back-off, the moment of the last contact. Invariants: a stream is open
+ * exactly in connecting, snapshot and live; a timer is set in every state but stopped.
+ * Refuses: inputs that the state does not expect (late ones of a stream that was closed) have no
+ * effect.
  * Does not do: I/O, timers, applying messages. The view is kept by others while this reconnects.
  */
 import { LIMITS } from "@kv-group-bridge/protocol";
@@ -74,7 +75,9 @@ const STATE_CHANGED: readonly SubscriptionOutput[] = [{ type: "state_changed" }]
 /** A stream that is silent for this many times `staleAfterMs` is ended and opened again. */
 const SILENCE_ENDS_STREAM = 2;
 
-/** One rank's subscription. Every input is `step`; outputs are values that the caller carries out. */
+/**
+ * One rank's subscription. Every input is `step`; outputs are values that the caller carries out.
+ */
 export class Subscription {
   private readonly options: SubscriptionOptions;
   private current: SubscriptionState = "stopped";
@@ -151,10 +154,7 @@ export class Subscription {
       const wasConnecting = this.current === "connecting";
       this.current = "snapshot";
       if (!wasConnecting) return STATE_CHANGED;
-      return [
-        { type: "set_timer", delayMs: this.options.staleAfterMs },
-        { type: "state_changed" },
-      ];
+      return [{ type: "set_timer", delayMs: this.options.staleAfterMs }, { type: "state_changed" }];
     }
     if (progress === "snapshot_whole") {
       invariant(this.current === "snapshot", "a snapshot becomes whole after its start");
@@ -203,7 +203,8 @@ export class Subscription {
     if (this.current === "live" && nowMs - this.liveSinceMs >= max) this.attempts = 0;
     let delayMs = max;
     if (!LASTING_ERRORS.has(error)) {
-      // Full jitter: anything between nothing and the doubled bound, so that a fleet does not come at once.
+      // Full jitter: anything between nothing and the doubled bound, so that a fleet does not come
+      // at once.
       const bound = Math.min(max, LIMITS.reconnectMinMs.value * 2 ** this.attempts);
       delayMs = Math.floor(bound * this.options.random());
       if (bound < max) this.attempts++;

@@ -1,6 +1,6 @@
 /**
- * What it is: connect-node's HTTP/2 session manager with wide flow-control windows, so that a snapshot does
- * not wait for one round trip every 64 kB.
+ * What it is: connect-node's HTTP/2 session manager with wide flow-control windows, so that a
+ * snapshot does not wait for one round trip every 64 kB.
  * Owns: one session at a time.
  * Refuses: nothing.
  * Does not do: reconnect by itself; the next request does.

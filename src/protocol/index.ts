@@ -1,3 +1,24 @@
+export {
+  type ConfigDefinition,
+  type ConfigField,
+  type ConfigFields,
+  type ConfigValues,
+  configTable,
+  type FieldForm,
+  type FieldIssue,
+  type FieldType,
+  flagOf,
+  flagOptions,
+  variableOf,
+} from "./config-field.ts";
+export {
+  type ConfigOrigin,
+  type ConfigSources,
+  configInvalid,
+  type MergedConfig,
+  mergeConfig,
+  printConfig,
+} from "./config-source.ts";
 export { contains, type Cursor, type Succession, succession } from "./cursor.ts";
 export {
   type Certainty,

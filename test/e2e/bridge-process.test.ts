@@ -31,6 +31,7 @@ import {
   runBridge,
 } from "../../src/bridge/dist/bridge-process.js";
 import { UNSTATED_ENGINE } from "../../src/bridge/dist/engine-config.js";
+import { freeEndpoint } from "../support/free-endpoint.ts";
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
@@ -173,14 +174,13 @@ test("a bridge serves and is ready while no engine is there, and says so once", 
   let nowMs = 0;
   const ticks: (() => void)[] = [];
   const timers: Timers = {
-    after: systemTimers.after,
+    after: (delayMs, action) => systemTimers.after(delayMs, action),
     every: (periodMs, action) => {
       if (periodMs === LIMITS.heartbeatIntervalMs.value) ticks.push(action);
       return () => {};
     },
   };
-  const { socket, endpoint } = await engine();
-  socket.close();
+  const endpoint = await freeEndpoint();
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs };
   const { bridge, client } = await run({ ranks: [rank(0, endpoint)] }, { log, timers, clock });
   const ready = await fetch(`http://127.0.0.1:${bridge.healthAddress?.port}/readyz`);
@@ -235,7 +235,10 @@ function hasOpenssl(): boolean {
   }
 }
 
-/** A CA and what it signed for localhost; made anew for each run, so that no key lies in the repository. */
+/**
+ * A CA and what it signed for localhost; made anew for each run, so that no key lies in the
+ * repository.
+ */
 function makeCertificates() {
   const folder = mkdtempSync(join(tmpdir(), "kvgroup-tls-"));
   closers.push(() => rmSync(folder, { recursive: true }));
@@ -252,7 +255,7 @@ function makeCertificates() {
   return { ca: read("ca.crt"), cert: read("own.crt"), key: read("own.key") };
 }
 
-test.skipIf(!hasOpenssl())("TLS serves, and with a client CA only who shows a certificate", async () => {
+test.skipIf(!hasOpenssl())("TLS serves, with a client CA only who has a certificate", async () => {
   const { ca, cert, key } = makeCertificates();
   const { endpoint } = await engine();
   const code = async (port: number, nodeOptions: object): Promise<Code | undefined> => {

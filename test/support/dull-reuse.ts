@@ -236,8 +236,9 @@ function findFull(spec: SpecClass, limit: number, isDropping: boolean, rules: Du
 function findWindow(spec: SpecClass, limit: number, isDropping: boolean, rules: DullRules): number {
   const { entries, alignmentTokens } = spec;
   const block = spec.group.blockSizeTokens;
-  const windowBlocks = Math.max(1, Math.ceil((spec.group.windowTokens - 1) / block));
-  const neededBlocks = windowBlocks + rules.windowErrorBlocks + (isDropping ? 1 : 0);
+  // A window of 1 needs no earlier token; the search still ends on one cached block, which may be the dropped one.
+  const windowBlocks = Math.ceil((spec.group.windowTokens - 1) / block) + rules.windowErrorBlocks;
+  const neededBlocks = Math.max(1, windowBlocks + (isDropping ? 1 : 0));
   let end = floorTo(limit, block);
   while (end > 0) {
     const resume = isDropping ? end - block : end;

@@ -1,5 +1,6 @@
 /**
- * What it is: a rank whose truth is a set of numbered blocks, and the consumer that a subscriber feeds.
+ * What it is: a rank whose truth is a set of numbered blocks, and the consumer that a subscriber
+ * feeds.
  * Owns: the truth; emits RankOutputs as the real core does.
  * Refuses: nothing.
  * Does not do: engine events, placing or counting.
@@ -16,14 +17,10 @@ import {
 import { EngineDescriptionSchema } from "@kv-group-bridge/gen/kvgroup/v1/engine_pb";
 import {
   type KvGroupEvent,
-  KvGroupEvent_Operation as Operation,
   KvGroupEventSchema,
+  KvGroupEvent_Operation as Operation,
 } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
-import type {
-  RankOutput,
-  RankView,
-  SnapshotReader,
-} from "../../src/bridge/dist/rank-output.js";
+import type { RankOutput, RankView, SnapshotReader } from "../../src/bridge/dist/rank-output.js";
 import type { QueueItem } from "../../src/bridge/dist/subscriber.js";
 
 /** An event about one block, known by its number. */

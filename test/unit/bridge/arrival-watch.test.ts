@@ -1,5 +1,6 @@
 /**
- * What it is: claims about the two small states of the ZMQ side: what is missing, and who is connected.
+ * What it is: claims about the two small states of the ZMQ side: what is missing, and who is
+ * connected.
  * Owns: nothing.
  * Refuses: nothing.
  * Does not do: sockets (test/e2e/zmq-source.test.ts does).

@@ -5,7 +5,12 @@
  * Does not do: hash tokens.
  */
 import type { EndList } from "../../../src/prefix-index/dist/end-list.js";
-import type { GroupLayout, RankLayout } from "../../../src/prefix-index/dist/index.js";
+import type {
+  GroupLayout,
+  PrefixIndex,
+  RankHandle,
+  RankLayout,
+} from "../../../src/prefix-index/dist/index.js";
 
 /** A group by its rule and numbers; id and class are its place unless given. */
 export type GroupSpec = Partial<GroupLayout> & Pick<GroupLayout, "rule" | "blockSizeTokens">;
@@ -14,7 +19,11 @@ export function full(blockSizeTokens: number, more: Partial<GroupLayout> = {}): 
   return { rule: "full", blockSizeTokens, ...more };
 }
 
-export function sliding(b: number, windowTokens: number, more: Partial<GroupLayout> = {}): GroupSpec {
+export function sliding(
+  b: number,
+  windowTokens: number,
+  more: Partial<GroupLayout> = {},
+): GroupSpec {
   return { rule: "sliding_window", blockSizeTokens: b, windowTokens, ...more };
 }
 
@@ -27,10 +36,7 @@ export function chunked(b: number, chunkTokens: number): GroupSpec {
 }
 
 /** A layout with S = lcm, H = gcd and no extras; one group is unitary. */
-export function layoutOf(
-  specs: readonly GroupSpec[],
-  more: Partial<RankLayout> = {},
-): RankLayout {
+export function layoutOf(specs: readonly GroupSpec[], more: Partial<RankLayout> = {}): RankLayout {
   const blocks = specs.map((spec) => spec.blockSizeTokens);
   return {
     groups: specs.map((spec, index) => ({
@@ -104,5 +110,19 @@ export class PromptReader {
     this.visited.push(positionTokens);
     this.keyLow = keyWord(this.prompt, positionTokens, 0);
     this.keyHigh = keyWord(this.prompt, positionTokens, 1);
+  }
+}
+
+/** Stores ends of a prompt one by one, so that any list of ends can be written. */
+export function store(
+  index: PrefixIndex,
+  rank: RankHandle,
+  ends: readonly number[],
+  { prompt = 1, group = 0, medium = 0, lookahead = 0 } = {},
+): void {
+  for (const end of ends) {
+    const keys = keysAt(prompt, [end + lookahead]);
+    const outcome = index.storeRun(rank, group, medium, keys, end, 1);
+    if (outcome.stored + outcome.alreadyHeld !== 1) throw new RangeError("a store was refused");
   }
 }

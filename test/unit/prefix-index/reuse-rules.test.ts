@@ -127,7 +127,7 @@ describe("the joint search", () => {
   test("the answer can be below every group's own maximum", () => {
     const layout = layoutOf([full(4), sliding(4, 9), mamba(4)]);
     const ends = [range(4, 48, 4), [8, 12, 28, 32, 40, 44], [12, 24, 48]];
-    expect(reuse(layout, 60, ...ends)).toEqual({ reusableTokens: 12, limitingGroupId: 2 });
+    expect(reuse(layout, 60, ...ends)).toEqual({ reusableTokens: 12, limitingGroupId: 1 });
     const compiled = compileLayout(layout);
     const own = ends.map((list, group) =>
       computeOwnPosition(compiled, 60, group, endList(...list)),
@@ -233,11 +233,11 @@ describe("EAGLE drop in a hybrid", () => {
   });
 
   test("one full class and one other make exactly one pass", () => {
-    // A second pass would search the window without a drop at 4, find nothing and answer 0.
-    const layout = layoutOf([full(4), sliding(4, 13, { dropsBlock: true })]);
-    const three = layoutOf([full(4), sliding(4, 13, { dropsBlock: true }), sliding(4, 1)]);
-    expect(tokens(layout, 40, [4, 8], [4, 8])).toBe(4);
-    expect(tokens(three, 40, [4, 8], [4, 8], [4])).toBe(4);
+    // With W = 1 the drop needs only block 8, but a search without a drop needs block 4.
+    const layout = layoutOf([full(4), sliding(4, 1, { dropsBlock: true })]);
+    const three = layoutOf([full(4), sliding(4, 1, { dropsBlock: true }), mamba(4)]);
+    expect(tokens(layout, 40, [4, 8], [8])).toBe(4);
+    expect(tokens(three, 40, [4, 8], [8], [4])).toBe(0);
   });
 
   test("look-ahead hashes end at n - L and nothing drops", () => {
@@ -250,7 +250,7 @@ describe("EAGLE drop in a hybrid", () => {
   });
 });
 
-test("without drops and partial entries it is the largest aligned position that all groups accept", () => {
+test("without drops and partial entries it is the largest position that all accept", () => {
   // Method: random caches of one to four groups against the closed form, which has no passes.
   let state = 12345;
   const random = (bound: number) => {

@@ -1,0 +1,69 @@
+// Rewrites what stands between <!-- generated:NAME --> and <!-- /generated --> (limits) and between
+// <!-- config:NAME --> and <!-- /config --> (configuration) from the compiled code. Run it after a build:
+//   node docs/write-tables.mjs
+// A test compares the files with what this would write, so it has no other way to be run.
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+
+const root = join(dirname(fileURLToPath(import.meta.url)), "..");
+const compiled = (path) => import(pathToFileURL(join(root, path)).href);
+
+/** The files that hold generated tables. */
+export const FILES = ["README.md", "docs/protocol.md"];
+
+function number(value, unit) {
+  const mebi = 1024 * 1024;
+  if (unit === "bytes" && value >= mebi && value % mebi === 0) {
+    return `${value / mebi} Mi`;
+  }
+  return String(value).replace(/\B(?=(\d{3})+$)/g, " ");
+}
+
+async function limitsTable() {
+  const { LIMITS } = await compiled("src/protocol/dist/limits.js");
+  const rows = Object.entries(LIMITS).map(
+    ([name, { value, unit, reason, atBound }]) =>
+      `| \`${name}\` | ${number(value, unit)} ${unit} | ${reason} | ${atBound} |`,
+  );
+  return ["| limit | value | reason | at the bound |", "|---|---|---|---|", ...rows].join("\n");
+}
+
+async function configTables() {
+  const found = {};
+  const source = "src/protocol/dist/config-source.js";
+  if (!existsSync(join(root, source))) return found;
+  const { configTable } = await compiled(source);
+  for (const name of ["bridge", "gateway"]) {
+    const path = `src/${name}/dist/config.js`;
+    if (!existsSync(join(root, path))) continue;
+    const fields = Object.entries(await compiled(path)).find(([key]) => /_FIELDS$/.test(key));
+    if (fields !== undefined) found[name] = configTable(fields[1]).trim();
+  }
+  return found;
+}
+
+/** The text of one file with every generated table current. */
+export async function withCurrentTables(text) {
+  const generated = { limits: await limitsTable() };
+  const config = await configTables();
+  const fill = (kind, tables, end) => (whole, name) => {
+    const table = tables[name];
+    return table === undefined ? whole : `<!-- ${kind}:${name} -->\n${table}\n<!-- /${end} -->`;
+  };
+  return text
+    .replace(/<!-- generated:(\w+) -->[\s\S]*?<!-- \/generated -->/g, fill("generated", generated, "generated"))
+    .replace(/<!-- config:(\w+) -->[\s\S]*?<!-- \/config -->/g, fill("config", config, "config"));
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  for (const file of FILES) {
+    const path = join(root, file);
+    if (!existsSync(path)) continue;
+    const text = readFileSync(path, "utf8");
+    const current = await withCurrentTables(text);
+    if (current === text) continue;
+    writeFileSync(path, current);
+    console.log(`${file}: tables rewritten`);
+  }
+}

@@ -1,0 +1,109 @@
+/**
+ * What it is: the shipped reuse rules and prefix index, dressed as the dull twin's interfaces want them.
+ * Owns: one prefix index and the names of its media.
+ * Refuses: nothing.
+ * Does not do: compute any answer itself.
+ */
+import { createHash } from "node:crypto";
+import {
+  ALL,
+  compileLayout,
+  computeReuse,
+  GrowingEndList,
+  PrefixIndex,
+  type RankHandle,
+  type RankLayout,
+  ReuseScratch,
+  ScoreBuffer,
+} from "../../src/prefix-index/dist/index.js";
+import { type ComparableIndex, scoringMedium } from "./dull-index.ts";
+import type { ReuseFunction } from "./dull-reuse.ts";
+
+const scratch = new ReuseScratch();
+
+/** The shipped rules as a function of end sets. */
+export const fastReuse: ReuseFunction = (layout, promptTokens, ends) => {
+  const lists = ends.map((set) => {
+    const list = new GrowingEndList();
+    for (const end of [...set].sort((left, right) => left - right)) list.append(end);
+    return list;
+  });
+  const out = { reusableTokens: 0, limitingGroupId: -1 };
+  computeReuse(compileLayout(layout), promptTokens, lists, scratch, out);
+  return out.reusableTokens;
+};
+
+/** The shipped index; every operation is followed by its audit. */
+export class FastIndex implements ComparableIndex {
+  private readonly index = new PrefixIndex({ maxNodes: 100_000, maxEntriesPerRank: 100_000 });
+  private readonly handles: RankHandle[] = [];
+  private readonly scores = new ScoreBuffer();
+
+  addRank(layout: RankLayout): number {
+    this.handles.push(this.index.addRank(layout));
+    return this.handles.length - 1;
+  }
+
+  setLayout(rank: number, layout: RankLayout): void {
+    this.index.setLayout(this.handle(rank), layout);
+    this.index.audit();
+  }
+
+  retireRank(rank: number): void {
+    this.index.retireRank(this.handle(rank));
+    this.index.audit();
+  }
+
+  store(rank: number, groupId: number, medium: string, key: string, endTokens: number): void {
+    this.index.storeRun(this.handle(rank), groupId, mediumId(medium), keyOf(key), endTokens, 1);
+    this.index.audit();
+  }
+
+  remove(rank: number, groupId: number, medium: string, key: string): void {
+    if (!this.index.isLive(this.handle(rank))) return;
+    this.index.removeKeys(this.handle(rank), groupId, mediumId(medium), keyOf(key));
+    this.index.audit();
+  }
+
+  clear(rank: number, groupId?: number, medium?: string): void {
+    const where = medium === undefined ? ALL : mediumId(medium);
+    this.index.clear(this.handle(rank), groupId ?? ALL, where);
+    this.index.audit();
+  }
+
+  score(
+    promptKeyAt: (positionTokens: number) => string,
+    promptTokens: number,
+  ): ReadonlyMap<number, number> {
+    const reader = {
+      keyLow: 0,
+      keyHigh: 0,
+      seek(positionTokens: number): void {
+        const bytes = Buffer.from(keyOf(promptKeyAt(positionTokens)));
+        this.keyLow = bytes.readUInt32LE(0);
+        this.keyHigh = bytes.readUInt32LE(4);
+      },
+    };
+    this.index.score(reader, promptTokens, this.scores);
+    const answers = new Map<number, number>();
+    for (let line = 0; line < this.scores.count; line += 1) {
+      const rank = this.handles.indexOf(this.scores.rankAt(line));
+      answers.set(rank, this.scores.reusableTokensAt(line));
+    }
+    return answers;
+  }
+
+  private handle(rank: number): RankHandle {
+    const handle = this.handles[rank];
+    if (handle === undefined) throw new RangeError("no such rank");
+    return handle;
+  }
+}
+
+function mediumId(medium: string): number {
+  return medium === scoringMedium ? 0 : 1;
+}
+
+function keyOf(text: string): Uint8Array {
+  return createHash("sha256").update(text).digest().subarray(0, 8);
+}

@@ -1,0 +1,166 @@
+import { posix } from "node:path";
+import { describe, expect, test } from "vitest";
+import { FILES, withCurrentTables } from "../../docs/write-tables.mjs";
+import { Withdraw_Reason } from "../../gen/es/kvgroup/v1/bridge_pb.js";
+import { SUBSCRIBE_REFUSALS } from "../../src/bridge/dist/service.js";
+import { ANSWER_REASONS } from "../../src/gateway/dist/answer.js";
+import { SUBSCRIPTION_ERRORS } from "../../src/gateway/dist/subscription.js";
+import {
+  ERROR_CODES,
+  KeyedHasher,
+  LIMITS,
+  PrefixState,
+  REFUSAL_REASONS,
+  writeKey,
+} from "../../src/protocol/dist/index.js";
+import { documentedKey } from "./documented-key.ts";
+import { backticked, tableNames, tableRows } from "./tables.ts";
+import { filesBelow, isInTree, productSources, readText } from "./tree.ts";
+
+const protocol = readText("docs/protocol.md");
+const errors = readText("docs/errors.md");
+const security = readText("docs/security.md");
+const stages = readText("docs/stages.md");
+
+describe("docs/protocol.md", () => {
+  test("has a row for every refusal, in the order of the code", () => {
+    expect(tableNames(protocol, "refusals")).toEqual([...REFUSAL_REASONS]);
+  });
+
+  test("has a row for every withdraw reason of the schema", () => {
+    const names = Object.keys(Withdraw_Reason).filter((name) => !/^\d+$/.test(name));
+    expect(tableNames(protocol, "withdrawals")).toEqual(names);
+  });
+
+  test("has a row for every reason of an answer, in the order of the code", () => {
+    expect(tableNames(protocol, "answers")).toEqual([...ANSWER_REASONS]);
+  });
+
+  test("names every refusal of a subscription", () => {
+    for (const name of Object.keys(SUBSCRIBE_REFUSALS)) expect(protocol).toContain(`\`${name}\``);
+  });
+
+  test("has every counter of a rank and no other", () => {
+    const found = new Set<string>();
+    for (const { path, codeWithStrings } of productSources()) {
+      if (!path.startsWith("src/bridge/")) continue;
+      const calls = /\b(?:counts|counters)\s*\.\s*(?:add|set)\(\s*(["`])([^"`]+)\1|\.counters\["([^"]+)"\]/g;
+      for (const call of codeWithStrings.matchAll(calls)) {
+        found.add((call[2] ?? call[3] ?? "").replace(/\$\{.*$/, "*"));
+      }
+    }
+    expect([...found].sort()).toEqual(tableNames(protocol, "counters"));
+  });
+
+  test("shows every limit with its value, unit and policy", async () => {
+    expect(await withCurrentTables(protocol)).toBe(protocol);
+    for (const [name, { atBound }] of Object.entries(LIMITS)) {
+      expect(protocol).toContain(`| \`${name}\` |`);
+      expect(protocol).toContain(atBound);
+    }
+  });
+
+  test("gives vectors that the code and an implementation written from the page agree on", () => {
+    const rows = tableRows(protocol, "vectors");
+    expect(rows.length).toBeGreaterThan(5);
+    for (const [seedCell = "", lora = "", salt = "", item = "", tokenCell = "", key = ""] of rows) {
+      const seed = seedCell.replaceAll("`", "");
+      const loraName = lora === "" ? undefined : lora;
+      const cacheSalt = salt === "" ? undefined : salt;
+      const [identifier = "", start = "0"] = item.split("@");
+      const items = item === "" ? [] : [{ identifier, startTokens: Number(start) }];
+      const tokens = tokenCell === "" ? [] : tokenCell.split(" ").map(Number);
+
+      const hasher = new KeyedHasher(seed);
+      const state = new PrefixState();
+      state.load(hasher.rootWords({ loraName, cacheSalt }), 0, 0);
+      for (let i = 0; i < tokens.length; i++) {
+        for (const one of items) if (one.startTokens === i) state.absorbItem(hasher.itemWords(one));
+        state.absorb(tokens, i, i + 1);
+      }
+      state.finish();
+      const bytes = new Uint8Array(8);
+      writeKey(bytes, 0, state.keyLow, state.keyHigh);
+      expect(`\`${Buffer.from(bytes).toString("hex")}\``).toBe(key);
+      expect(`\`${documentedKey({ seed, loraName, cacheSalt, items, tokens })}\``).toBe(key);
+    }
+  });
+
+  test("says truly what the check value is", () => {
+    const tokens = [0, 1, 2, 3];
+    const plain = { seed: "any seed", loraName: undefined, cacheSalt: undefined, items: [], tokens };
+    const value = Buffer.from(new KeyedHasher("any seed").checkValue()).toString("hex");
+    expect(documentedKey(plain)).toBe(value);
+  });
+});
+
+describe("docs/errors.md", () => {
+  test("has a section for every error code and no other, in the order of the code", () => {
+    const sections = [...errors.matchAll(/^### `([a-z_]+)`$/gm)].map((match) => match[1]);
+    expect(sections).toEqual([...ERROR_CODES]);
+  });
+
+  test("says of every error what to do", () => {
+    for (const section of errors.split(/^### /m).slice(1)) expect(section).toContain("**Do:**");
+  });
+
+  test("has a row for every subscription error and no other", () => {
+    expect([...tableNames(errors, "subscription-errors")].sort()).toEqual(
+      [...SUBSCRIPTION_ERRORS].sort(),
+    );
+  });
+});
+
+describe("docs/security.md", () => {
+  test("computes the chance of a false match as it says", () => {
+    const number = (cell = ""): number => Number(cell.replaceAll(" ", ""));
+    for (const [held, asked, chance] of tableRows(security, "collisions")) {
+      const bound = (number(held) * number(asked)) / 2 ** 64;
+      expect(Math.abs(number(chance) / bound - 1)).toBeLessThan(0.05);
+    }
+  });
+
+  test("computes with the ceiling of the index", () => {
+    expect(LIMITS.indexNodes.value).toBe(20_000_000);
+    expect(((20_000_000 ** 2 / 2 ** 65) * 1e5).toFixed(1)).toBe("1.1");
+  });
+});
+
+describe("docs/stages.md", () => {
+  test("names files that exist", () => {
+    const named = backticked(stages).filter((name) => /^src\/.*\.ts$/.test(name));
+    expect(named.filter((path) => !isInTree(path))).toEqual([]);
+    expect(new Set(named).size).toBe(named.length);
+  });
+
+  test("names every file of the bridge, the index and the gateway", () => {
+    const named = new Set(backticked(stages));
+    const all = ["src/bridge", "src/prefix-index", "src/gateway"]
+      .flatMap(filesBelow)
+      .filter((path) => path.endsWith(".ts") && posix.basename(path) !== "index.ts");
+    expect(all.filter((path) => !named.has(path))).toEqual([]);
+  });
+});
+
+describe("every page", () => {
+  const pages = ["README.md", ...filesBelow("docs").filter((path) => path.endsWith(".md"))];
+
+  test.each(pages)("%s links only to what is there", (page) => {
+    for (const match of readText(page).matchAll(/\]\((?!https?:)([^)#\s]+)[^)]*\)/g)) {
+      const target = posix.join(posix.dirname(page), match[1] ?? "");
+      expect(isInTree(target), `${page} -> ${target}`).toBe(true);
+    }
+  });
+
+  test.each(pages)("%s names only files that are there", (page) => {
+    const paths = backticked(readText(page)).filter((name) =>
+      /^(?:src|docs|test|deploy|proto|scripts)\/[\w./-]+$/.test(name),
+    );
+    expect(paths.filter((path) => !isInTree(path))).toEqual([]);
+  });
+
+  test.each(FILES)("%s has current generated tables", async (page) => {
+    const text = readText(page);
+    expect(await withCurrentTables(text)).toBe(text);
+  });
+});
