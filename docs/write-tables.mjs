@@ -29,16 +29,19 @@ async function limitsTable() {
   return ["| limit | value | reason | at the bound |", "|---|---|---|---|", ...rows].join("\n");
 }
 
+/** The definition that a program's config.js exports: the one thing in it with fields and a prefix. */
+function definitionIn(module) {
+  return Object.values(module).find(
+    (value) => typeof value === "object" && value !== null && "environmentPrefix" in value && "fields" in value,
+  );
+}
+
 async function configTables() {
   const found = {};
-  const source = "src/protocol/dist/config-source.js";
-  if (!existsSync(join(root, source))) return found;
-  const { configTable } = await compiled(source);
+  const { configTable } = await compiled("src/protocol/dist/config-field.js");
   for (const name of ["bridge", "gateway"]) {
-    const path = `src/${name}/dist/config.js`;
-    if (!existsSync(join(root, path))) continue;
-    const fields = Object.entries(await compiled(path)).find(([key]) => /_FIELDS$/.test(key));
-    if (fields !== undefined) found[name] = configTable(fields[1]).trim();
+    const definition = definitionIn(await compiled(`src/${name}/dist/config.js`));
+    if (definition !== undefined) found[name] = configTable(definition).trim();
   }
   return found;
 }

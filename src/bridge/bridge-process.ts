@@ -14,7 +14,7 @@ import {
   KvEventsError,
   LIMITS,
 } from "@kv-group-bridge/protocol";
-import type { Cancel, Clock, Log, Metrics, Timers } from "@kv-group-bridge/runtime";
+import type { Clock, Log, Metrics, Timers } from "@kv-group-bridge/runtime";
 import { registerBridgeMetrics } from "./bridge-metrics.ts";
 import { BridgeRank } from "./bridge-rank.ts";
 import { BridgeServer, type ServerTls } from "./bridge-server.ts";
@@ -42,6 +42,7 @@ export interface BridgeSettings {
   /** Undefined = the limits' own values. */
   readonly subscriberQueueBytes: number | undefined;
   readonly subscribersPerRank: number | undefined;
+  readonly heartbeatIntervalMs: number | undefined;
   readonly listen: ListenAddress & { readonly tls: ServerTls | undefined };
   /** Undefined = no probes. */
   readonly health: ListenAddress | undefined;
@@ -103,7 +104,11 @@ export async function runBridge(
       parts.add(() => rank.close());
       await rank.start();
     }
-    parts.add(startTicks(deps.timers, ranks));
+    const periodMs = heartbeatIntervalMs(settings);
+    const tick = (): void => {
+      for (const rank of ranks.values()) rank.tick();
+    };
+    parts.add(deps.timers.every(periodMs, tick));
     deps.log.info({ ...address, ranks: ranks.size }, "bridge serves");
     return { address, healthAddress: health?.address, close: () => parts.close() };
   } catch (error) {
@@ -130,6 +135,7 @@ function makeRanks(
       isEngineProjectionAllowed: settings.isEngineProjectionAllowed,
       queueBytes: settings.subscriberQueueBytes,
       maxSubscribers: settings.subscribersPerRank,
+      heartbeatIntervalMs: heartbeatIntervalMs(settings),
       mintEpoch: deps.mintEpoch,
       clock: deps.clock,
       timers: deps.timers,
@@ -155,10 +161,8 @@ async function startHealth(
   });
 }
 
-function startTicks(timers: Timers, ranks: ReadonlyMap<number, BridgeRank>): Cancel {
-  return timers.every(LIMITS.heartbeatIntervalMs.value, () => {
-    for (const rank of ranks.values()) rank.tick();
-  });
+function heartbeatIntervalMs(settings: BridgeSettings): number {
+  return settings.heartbeatIntervalMs ?? LIMITS.heartbeatIntervalMs.value;
 }
 
 /** What is open: closed in reverse order, once. One failure does not keep the others open. */

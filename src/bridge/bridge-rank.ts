@@ -34,6 +34,7 @@ export interface BridgeRankOptions {
   readonly isEngineProjectionAllowed: boolean;
   readonly queueBytes: number | undefined;
   readonly maxSubscribers: number | undefined;
+  readonly heartbeatIntervalMs: number;
   readonly mintEpoch: () => Epoch;
   readonly clock: Clock;
   readonly timers: Timers;
@@ -87,6 +88,7 @@ export class BridgeRank implements ServedRank {
     });
     this.fanOut = new FanOut({
       view: this.pipeline,
+      heartbeatIntervalMs: options.heartbeatIntervalMs,
       ...(options.queueBytes === undefined ? {} : { queueBytes: options.queueBytes }),
       ...(options.maxSubscribers === undefined ? {} : { maxSubscribers: options.maxSubscribers }),
     });

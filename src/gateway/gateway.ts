@@ -63,8 +63,8 @@ export class Gateway {
   };
   private readonly workersByName = new Map<string, Worker>();
   private readonly followersByRank = new Map<RankHandle, RankFollower>();
-  /** By worker name, then rank. */
-  private followers: readonly RankFollower[] = [];
+  /** By worker name, then rank; undefined = to be ordered again before the next use. */
+  private ordered: readonly RankFollower[] | undefined = undefined;
   private readonly listeners = new Set<StateListener>();
   private readonly keys: PromptKeys;
   private readonly scores = new ScoreBuffer();
@@ -114,7 +114,7 @@ export class Gateway {
     if (this.workersByName.has(name)) throw new KvEventsError("worker_exists", name);
     const isFull =
       this.workersByName.size >= LIMITS.workersPerGateway.value ||
-      this.followers.length + dpRanks.length > MAX_RANKS;
+      this.followersByRank.size + dpRanks.length > MAX_RANKS;
     if (isFull) throw new KvEventsError("worker_limit", name);
     const source = openSource(this.options, this.keyScheme, address);
     const followers = dpRanks.map((dpRank) => {
@@ -126,7 +126,7 @@ export class Gateway {
     const worker = new Worker(checked, source, followers);
     this.workersByName.set(name, worker);
     for (const follower of followers) this.followersByRank.set(follower.view.rank, follower);
-    this.orderFollowers();
+    this.ordered = undefined;
     worker.start();
   }
 
@@ -139,7 +139,7 @@ export class Gateway {
     if (worker === undefined) return false;
     this.workersByName.delete(name);
     for (const { view } of worker.followers) this.followersByRank.delete(view.rank);
-    this.orderFollowers();
+    this.ordered = undefined;
     worker.stop();
     return true;
   }
@@ -152,7 +152,7 @@ export class Gateway {
   /** Every followed rank, by worker name, then rank. */
   workers(): readonly RankStatus[] {
     const nowMs = this.clock.monotonicMs();
-    return this.followers.map((follower) => rankStatus(follower, this.index, nowMs));
+    return this.followers().map((follower) => rankStatus(follower, this.index, nowMs));
   }
 
   /**
@@ -184,7 +184,7 @@ export class Gateway {
     }
     const nowMs = this.clock.monotonicMs();
     out.count = 0;
-    for (const follower of this.followers) {
+    for (const follower of this.followers()) {
       const { state, reasons } = follower.assessment(nowMs);
       const isKnown = state !== "unknown";
       const limiting = follower.scoredLimitingGroupId;
@@ -230,8 +230,9 @@ export class Gateway {
   /** Recomputes the invariants of index and workers; throws InvariantViolation. For tests. */
   audit(): void {
     this.index.audit();
-    invariant(this.index.gauges().ranks === this.followers.length, "no rank is left over");
-    invariant(this.followersByRank.size === this.followers.length, "every rank has a follower");
+    const ranks = this.followers().length;
+    invariant(this.index.gauges().ranks === ranks, "no rank is left over");
+    invariant(this.followersByRank.size === ranks, "every rank has a follower");
   }
 
   private beginKeys(query: Query): void {
@@ -244,10 +245,13 @@ export class Gateway {
     this.keys.reset(query.tokens, root, multimodalItems);
   }
 
-  private orderFollowers(): void {
-    const workers = [...this.workersByName.values()];
-    workers.sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
-    this.followers = workers.flatMap((worker) => worker.followers);
+  private followers(): readonly RankFollower[] {
+    if (this.ordered === undefined) {
+      const workers = [...this.workersByName.values()];
+      workers.sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
+      this.ordered = workers.flatMap((worker) => worker.followers);
+    }
+    return this.ordered;
   }
 
   private tell(follower: RankFollower): void {

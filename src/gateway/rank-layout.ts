@@ -107,7 +107,7 @@ function groupLayout(
     return undefined;
   }
   // With look-ahead hashing nothing drops (vllm-0.33.md §3); a recurrent state never does.
-  const dropsBlock = group.dropsBlock && !hasLookahead && rule !== "mamba";
+  const dropsBlock = group.dropsBlock && !hasLookahead;
   const name =
     group.specClass === undefined
       ? `${group.kind}/${blockSizeTokens}/${windowTokens}/${chunkTokens}/${dropsBlock}`

@@ -51,7 +51,10 @@ function auditRank(nodes: NodeStore, roster: RankRoster, state: RankState, slot:
   invariant(roster.find(state.handle) === state && state.slot === slot, "a handle finds its rank");
   invariant(new Set(groupIds).size === groupIds.length, "a group has one bit");
   invariant((layout !== undefined) === (state.gridId !== -1), "a layout goes with a grid");
-  invariant(layout === undefined || state.ends.length === groupIds.length, "groups have lists");
+  invariant(
+    layout === undefined || state.ends?.lists.length === groupIds.length,
+    "groups have lists",
+  );
   invariant((layout?.lookaheadTokens ?? 0) === state.lookaheadTokens, "the look-ahead is known");
   places.audit();
   let total = 0;

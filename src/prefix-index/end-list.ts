@@ -21,13 +21,6 @@ export class GrowingEndList implements EndList {
   tokens = new Uint32Array(0);
   count = 0;
 
-  /** Appends an end larger than the last one. */
-  append(endTokens: number): void {
-    if (this.count === this.tokens.length) this.reserve(this.count + 1);
-    this.tokens[this.count] = endTokens;
-    this.count += 1;
-  }
-
   /** Makes room for `capacity` ends; keeps the present ones. */
   reserve(capacity: number): void {
     if (capacity <= this.tokens.length) return;
@@ -58,18 +51,26 @@ export class GroupEnds extends GrowingEndList {
     this.chainEndTokens = 0;
   }
 
-  /** Takes the next larger end; true when the unbroken chain grew. */
-  record(endTokens: number): boolean {
-    let isLonger = false;
-    if (this.chainBlockTokens > 0) {
-      const next = this.chainEndTokens + this.chainBlockTokens;
-      if (endTokens > next) return false;
-      if (endTokens === next) {
-        this.chainEndTokens = next;
-        isLonger = true;
+  /** Takes first, first + unit ... last, all larger than what is held. */
+  recordRun(firstEndTokens: number, lastEndTokens: number, unitTokens: number): void {
+    this.reserve(this.count + (lastEndTokens - firstEndTokens) / unitTokens + 1);
+    const { tokens, chainBlockTokens } = this;
+    let { count, chainEndTokens } = this;
+    for (let end = firstEndTokens; end <= lastEndTokens; end += unitTokens) {
+      if (chainBlockTokens > 0) {
+        const next = chainEndTokens + chainBlockTokens;
+        if (end > next) break;
+        if (end === next) chainEndTokens = next;
       }
+      tokens[count] = end;
+      count += 1;
     }
-    this.append(endTokens);
-    return isLonger;
+    this.count = count;
+    this.chainEndTokens = chainEndTokens;
+  }
+
+  /** Whether an end at `endTokens` continues the unbroken chain or lies inside its next block. */
+  isInReach(endTokens: number): boolean {
+    return endTokens <= this.chainEndTokens + this.chainBlockTokens;
   }
 }

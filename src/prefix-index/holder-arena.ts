@@ -9,8 +9,11 @@
 import { invariant } from "@kv-group-bridge/runtime";
 import { grown } from "./key-table.ts";
 
+/** Bits of a medium id in a tag and in a place. */
+export const MEDIA_BITS = 4;
+
 /** Media of one rank: ids 0 ... 15. */
-export const MEDIA_COUNT = 16;
+export const MEDIA_COUNT = 1 << MEDIA_BITS;
 
 /** Index of a record's words: words[2 * record] is the tag, words[2 * record + 1] the mask. */
 const RECORD_WORDS = 2;

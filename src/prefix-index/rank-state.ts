@@ -1,17 +1,17 @@
 /**
  * What it is: everything the index knows of one rank apart from the holder records themselves.
  * Owns: the layout, the group registry (group id <-> bit of the masks), counts by group and medium,
- * the place table, and the lists of ends that a walk fills.
+ * the place table, and what a walk finds.
  * Refuses: a layout under which the entries held would mean something else (`accepts`).
  * Does not do: touch nodes; the index keeps both in step.
  */
 import { invariant } from "@kv-group-bridge/runtime";
 import { MAX_GROUPS } from "./check-rank-layout.ts";
 import { type CompiledLayout, compileLayout } from "./compiled-layout.ts";
-import { GroupEnds } from "./end-list.ts";
 import { MEDIA_COUNT } from "./holder-arena.ts";
 import type { RankLayout } from "./layout.ts";
 import { PlaceTable } from "./place-table.ts";
+import { RankEnds } from "./rank-ends.ts";
 
 declare const brand: unique symbol;
 
@@ -36,14 +36,8 @@ export class RankState {
   lookaheadTokens = 0;
   /** Grid id while there is a layout, else -1. Kept by the index. */
   gridId = -1;
-  /** Number of the walk that last filled `ends`. */
-  walkNumber = 0;
-  /** Ends in layout order; empty without a layout. */
-  ends: readonly GroupEnds[] = [];
-  /** The same lists by bit. */
-  endsByBit: readonly GroupEnds[] = [];
-  /** Bit of the layout's lead group, or -1. */
-  leadBit = -1;
+  /** What a walk finds; there is one exactly while there is a layout. */
+  ends: RankEnds | undefined = undefined;
 
   constructor(handle: RankHandle, slot: number) {
     this.handle = handle;
@@ -52,9 +46,8 @@ export class RankState {
 
   /** Bytes of the rank's own arrays. */
   get sizeBytes(): number {
-    let bytes = this.places.sizeBytes + this.entryCounts.byteLength;
-    for (const list of this.ends) bytes += list.tokens.byteLength;
-    return bytes;
+    const bytes = this.places.sizeBytes + this.entryCounts.byteLength;
+    return bytes + (this.ends?.sizeBytes ?? 0);
   }
 
   /** The bit of a group, or -1 when it is not registered. */
@@ -86,10 +79,7 @@ export class RankState {
   adopt(layout: RankLayout | undefined): void {
     invariant(this.accepts(layout), "a layout is adopted only when the entries keep their meaning");
     this.layout = undefined;
-    this.ends = [];
-    this.endsByBit = [];
-    this.leadBit = -1;
-    this.walkNumber = 0;
+    this.ends = undefined;
     this.lookaheadTokens = layout?.lookaheadTokens ?? 0;
     if (layout === undefined) return;
     if (this.entryCount === 0 && !this.isSubsetOf(layout)) {
@@ -97,28 +87,14 @@ export class RankState {
       this.entryCounts = new Uint32Array(0);
       this.everStoredMask = 0;
     }
-    const compiled = compileLayout(layout);
-    const ends: GroupEnds[] = [];
-    const endsByBit: GroupEnds[] = [];
-    for (const [index, group] of layout.groups.entries()) {
-      const known = this.bitOf(group.groupId);
-      const bit = known === -1 ? this.register(group.groupId) : known;
-      const list = new GroupEnds(group.rule === "full" ? group.blockSizeTokens : 0);
-      ends.push(list);
-      endsByBit[bit] = list;
-      if (index === compiled.leadGroup) this.leadBit = bit;
+    const bits: number[] = [];
+    for (const group of layout.groups) {
+      const bit = this.bitOf(group.groupId);
+      bits.push(bit === -1 ? this.register(group.groupId) : bit);
     }
-    this.layout = compiled;
-    this.ends = ends;
-    this.endsByBit = endsByBit;
-    invariant(this.groupIds.length === ends.length, "with a layout every bit is one of its groups");
-  }
-
-  /** Empties the lists of ends for a walk. */
-  startWalk(walkNumber: number): void {
-    const { ends } = this;
-    for (let i = 0; i < ends.length; i++) (ends[i] as GroupEnds).restart();
-    this.walkNumber = walkNumber;
+    this.layout = compileLayout(layout);
+    this.ends = new RankEnds(this.layout, bits);
+    invariant(this.groupIds.length === bits.length, "with a layout every bit is one of its groups");
   }
 
   /** Counts one entry more (+1) or less (-1). */

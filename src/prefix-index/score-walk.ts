@@ -7,7 +7,7 @@
 import { invariant } from "@kv-group-bridge/runtime";
 import { MAX_POSITION_TOKENS } from "./check-rank-layout.ts";
 import type { GroupEnds } from "./end-list.ts";
-import { MEDIA_COUNT } from "./holder-arena.ts";
+import { MEDIA_BITS, MEDIA_COUNT } from "./holder-arena.ts";
 import type { NodeStore } from "./node-store.ts";
 import type { RankRoster } from "./rank-roster.ts";
 import type { RankState } from "./rank-state.ts";
@@ -71,25 +71,26 @@ export class ScoreWalk {
     out: GroupPositions,
   ): void {
     const { grids } = this.roster;
-    const { layout } = rank;
-    invariant(layout !== undefined, "an explained rank has a layout");
+    const { ends } = rank;
+    invariant(ends !== undefined, "an explained rank has a layout");
     this.begin(promptTokens);
-    rank.startWalk(this.walkNumber);
+    ends.start(this.walkNumber);
     grids.restart(rank.gridId);
     for (let at = grids.advance(); at <= promptTokens; at = grids.advance()) {
       const node = this.lookUp(reader, at);
       const index = node === -1 ? -1 : rank.places.get(node, 0);
       if (index === -1) continue;
-      recordEnds(rank, this.nodes.holders.maskAt(node, index), at - rank.lookaheadTokens);
+      ends.meet(at - rank.lookaheadTokens, this.nodes.holders.maskAt(node, index));
     }
-    computeReuse(layout, promptTokens, rank.ends, this.scratch, this.result);
+    ends.finish();
+    computeReuse(ends.layout, promptTokens, ends.lists, this.scratch, this.result);
     out.reusableTokens = this.result.reusableTokens;
     out.limitingGroupId = this.result.limitingGroupId;
-    out.count = rank.ends.length;
-    for (let group = 0; group < rank.ends.length; group++) {
-      const list = rank.ends[group] as GroupEnds;
-      out.groupIds[group] = rank.groupIds[rank.endsByBit.indexOf(list)] as number;
-      out.ownTokens[group] = computeOwnPosition(layout, promptTokens, group, list);
+    out.count = ends.lists.length;
+    for (let group = 0; group < ends.lists.length; group++) {
+      const list = ends.lists[group] as GroupEnds;
+      out.groupIds[group] = rank.groupIds[ends.bits[group] as number] as number;
+      out.ownTokens[group] = computeOwnPosition(ends.layout, promptTokens, group, list);
     }
   }
 
@@ -115,7 +116,7 @@ export class ScoreWalk {
       if (rank === undefined || layout === undefined) continue;
       // An empty rank gains nothing (a chunk's start needs no entry).
       if (rank.entryCount === 0) continue;
-      if (rank.leadBit === -1) return promptTokens;
+      if (layout.leadGroup === -1) return promptTokens;
       const reach = layout.reachTokens + layout.lookaheadTokens;
       if (reach > horizon) horizon = reach;
     }
@@ -131,7 +132,7 @@ export class ScoreWalk {
     return -1;
   }
 
-  /** Appends the end to the lists of every holder whose grid has this position. */
+  /** Notes the end for every holder whose grid has this position. */
   private credit(node: number, positionTokens: number): void {
     const { words, starts, counts } = this.nodes.holders;
     const { bySlot } = this.roster;
@@ -140,48 +141,27 @@ export class ScoreWalk {
     const bound = first + (counts[node] as number) * 2;
     for (let word = first; word < bound; word += 2) {
       const tag = words[word] as number;
-      if (tag % MEDIA_COUNT !== 0) continue;
-      const rank = bySlot[tag / MEDIA_COUNT] as RankState;
-      if (rank.gridId === -1 || isDue[rank.gridId] === 0) continue;
-      if (rank.walkNumber !== this.walkNumber) rank.startWalk(this.walkNumber);
-      const lead = recordEnds(
-        rank,
-        words[word + 1] as number,
-        positionTokens - rank.lookaheadTokens,
-      );
-      if (lead > 0) this.raiseHorizon(rank, lead);
+      if ((tag & (MEDIA_COUNT - 1)) !== 0) continue;
+      const rank = bySlot[tag >>> MEDIA_BITS] as RankState;
+      const { ends } = rank;
+      if (ends === undefined || isDue[rank.gridId] === 0) continue;
+      if (ends.walkNumber !== this.walkNumber) ends.start(this.walkNumber);
+      const mask = (words[word + 1] as number) | 0;
+      if (!ends.meet(positionTokens - rank.lookaheadTokens, mask)) continue;
+      const horizon = positionTokens + ends.layout.reachTokens;
+      if (horizon > this.horizon) this.horizon = horizon;
     }
-  }
-
-  private raiseHorizon(rank: RankState, leadEndTokens: number): void {
-    const { layout } = rank;
-    if (layout === undefined) return;
-    const horizon = leadEndTokens + layout.reachTokens + layout.lookaheadTokens;
-    if (horizon > this.horizon) this.horizon = horizon;
   }
 
   private answer(rank: RankState, promptTokens: number, out: ScoreBuffer): void {
-    const { layout } = rank;
-    if (layout === undefined) {
+    const { ends } = rank;
+    if (ends === undefined) {
       out.addUnknown(rank.handle);
       return;
     }
-    if (rank.walkNumber !== this.walkNumber) rank.startWalk(this.walkNumber);
-    computeReuse(layout, promptTokens, rank.ends, this.scratch, this.result);
+    if (ends.walkNumber !== this.walkNumber) ends.start(this.walkNumber);
+    ends.finish();
+    computeReuse(ends.layout, promptTokens, ends.lists, this.scratch, this.result);
     out.addAnswer(rank.handle, this.result.reusableTokens, this.result.limitingGroupId);
   }
-}
-
-/**
- * Adds an end to the lists of a mask's groups; the lead group's chain end when that grew, else 0.
- */
-function recordEnds(rank: RankState, mask: number, endTokens: number): number {
-  const { endsByBit, leadBit } = rank;
-  let lead = 0;
-  for (let rest = mask | 0; rest !== 0; rest &= rest - 1) {
-    const bit = 31 - Math.clz32(rest & -rest);
-    const isLonger = (endsByBit[bit] as GroupEnds).record(endTokens);
-    if (isLonger && bit === leadBit) lead = endTokens;
-  }
-  return lead;
 }

@@ -54,6 +54,13 @@ export interface ConfigDefinition<F extends ConfigFields> {
   readonly fields: F;
 }
 
+/** The field as given; its value type comes from `type` alone, so that `fallback` cannot widen it. */
+export function configField<T>(
+  field: Omit<ConfigField<T>, "fallback"> & { readonly fallback: NoInfer<T> },
+): ConfigField<T> {
+  return field;
+}
+
 /** "listen.tls.cert" → "listen-tls-cert"; given on the command line after "--". */
 export function flagOf(field: { readonly name: string }): string {
   return field.name.replaceAll(/[._]/g, "-");

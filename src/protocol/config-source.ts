@@ -14,6 +14,7 @@ import {
   variableOf,
 } from "./config-field.ts";
 import { KvEventsError } from "./errors.ts";
+import { nearestName } from "./nearest-name.ts";
 import { isServiceLink } from "./service-links.ts";
 
 /** What a program was given. */
@@ -239,34 +240,6 @@ function unknownName(what: string, name: string, known: readonly string[]): stri
   const nearest = nearestName(name, known);
   const hint = nearest === undefined ? "" : `; did you mean ${nearest}?`;
   return `unknown ${what} ${name.slice(0, 100)}${hint}`;
-}
-
-/** The known name with the fewest edits, when they are at most a third of the name. */
-function nearestName(name: string, known: readonly string[]): string | undefined {
-  let best: string | undefined;
-  let bestEdits = Math.floor(Math.min(name.length, 100) / 3) + 1;
-  for (const candidate of known) {
-    const edits = editCount(name.slice(0, 100), candidate);
-    if (edits < bestEdits) {
-      best = candidate;
-      bestEdits = edits;
-    }
-  }
-  return best;
-}
-
-/** Levenshtein's distance. */
-function editCount(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
 }
 
 /** " (line l, column c)" of a syntax error, or "" when it does not say. */

@@ -3,6 +3,7 @@ export {
   type ConfigField,
   type ConfigFields,
   type ConfigValues,
+  configField,
   configTable,
   type FieldForm,
   type FieldIssue,
@@ -55,7 +56,15 @@ export {
   parseSequenceNumber,
   type SequenceNumber,
 } from "./ids.ts";
+export {
+  type ChosenSeed,
+  chooseSeed,
+  PUBLIC_SEED,
+  SEED_MIN_CHARACTERS,
+  type SeedSources,
+} from "./key-seed.ts";
 export { type Limit, LIMITS, type LimitName } from "./limits.ts";
+export { checkListener, isLoopback, type ListenerRequest } from "./listen-rule.ts";
 export {
   type ItemStart,
   KEY_SCHEME_ID,

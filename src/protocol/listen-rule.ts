@@ -5,7 +5,6 @@
  * Refuses: other cleartext listeners (`listen_insecure`).
  * Does not do: resolve names: only "localhost" is known to be loopback.
  */
-import { isIPv4, isIPv6 } from "node:net";
 import { KvEventsError } from "./errors.ts";
 
 /** A listener as configured. */
@@ -18,12 +17,15 @@ export interface ListenerRequest {
   readonly isInsecureAllowed: boolean;
 }
 
-/** True for addresses that no other machine reaches. Brackets are not part of an address. */
+const V4_LOOPBACK = /^(?:::ffff:)?127(?:\.[0-9]{1,3}){3}$/i;
+const V6_LOOPBACK = /^(?:::(?:0{1,4}:){0,5}|(?:0{1,4}:){7})0{0,3}1$/;
+
+/**
+ * True for addresses that no other machine reaches. Brackets are not part of an address. Unusual spellings
+ * of ::1 are not recognised: the safe side.
+ */
 export function isLoopback(host: string): boolean {
-  if (host.toLowerCase() === "localhost") return true;
-  const mapped = /^::ffff:([0-9.]+)$/i.exec(host)?.[1] ?? host;
-  if (isIPv4(mapped)) return mapped.startsWith("127.");
-  return isIPv6(host) && /^(0*:)+0*1$/.test(host);
+  return host.toLowerCase() === "localhost" || V4_LOOPBACK.test(host) || V6_LOOPBACK.test(host);
 }
 
 /** Fails with `listen_insecure` when the listener is neither loopback, nor TLS, nor consented to. */

@@ -32,6 +32,7 @@ import {
 } from "../../src/bridge/dist/bridge-process.js";
 import { UNSTATED_ENGINE } from "../../src/bridge/dist/engine-config.js";
 import { freeEndpoint } from "../support/free-endpoint.ts";
+import { until } from "../support/until.ts";
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
@@ -57,6 +58,7 @@ async function run(settings: Partial<BridgeSettings>, deps: Partial<BridgeDeps> 
       isEngineProjectionAllowed: false,
       subscriberQueueBytes: undefined,
       subscribersPerRank: undefined,
+      heartbeatIntervalMs: undefined,
       listen: { host: "127.0.0.1", port: 0, tls: undefined },
       health: { host: "127.0.0.1", port: 0 },
       ...settings,
@@ -116,10 +118,6 @@ function record(client: Awaited<ReturnType<typeof run>>["client"], dpRank: numbe
   };
   const done = read();
   return { messages, ends, done };
-}
-
-async function until(claim: () => boolean): Promise<void> {
-  while (!claim()) await turn();
 }
 
 test("what each rank's engine publishes reaches the subscribers of that rank only", async () => {
@@ -191,6 +189,15 @@ test("a bridge serves and is ready while no engine is there, and says so once", 
   expect(lines.length).toBe(1);
   expect(lines[0]).toContain("not connected");
   await until(() => messages.some((message) => message.case === "heartbeat"));
+});
+
+test("the configured heartbeat interval is kept and told", async () => {
+  const endpoint = await freeEndpoint();
+  const { client } = await run({ ranks: [rank(0, endpoint)], heartbeatIntervalMs: 20 });
+  const { messages } = record(client, 0);
+  await until(() => messages.filter((message) => message.case === "heartbeat").length > 2);
+  const [start] = messages;
+  expect(start?.case === "start" && start.value.heartbeatIntervalMs).toBe(20);
 });
 
 test("close ends streams with UNAVAILABLE, frees all ports, and may be called twice", async () => {

@@ -27,6 +27,7 @@ import { BridgeServer, type BridgeServerOptions } from "../../src/bridge/dist/br
 import { FanOut, type FanOutOptions } from "../../src/bridge/dist/fan-out.js";
 import { REFUSAL_HEADER } from "../../src/bridge/dist/service.js";
 import { FakeRank } from "../support/fake-rank.ts";
+import { until } from "../support/until.ts";
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
@@ -119,11 +120,6 @@ async function openUnreadStream(port: number): Promise<ClientHttp2Session> {
   await once(request, "response");
   request.pause();
   return session;
-}
-
-/** Turns of the event loop until the claim holds; the test's own time limit is the bound. */
-async function until(claim: () => boolean): Promise<void> {
-  while (!claim()) await turn();
 }
 
 test("a stream begins with start, then the snapshot, then typed batches", async () => {

@@ -11,6 +11,7 @@ import { Publisher } from "zeromq";
 import { engineAddress } from "../../src/bridge/dist/engine-endpoint.js";
 import { ZmqSource, type ZmqSourceOptions } from "../../src/bridge/dist/zmq-source.js";
 import { freeEndpoint } from "../support/free-endpoint.ts";
+import { until } from "../support/until.ts";
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
@@ -18,7 +19,7 @@ afterEach(async () => {
 });
 
 async function publish(address = "tcp://127.0.0.1:*") {
-  const socket = new Publisher({ linger: 0 });
+  const socket = new Publisher({ linger: 0, sendHighWaterMark: 0 });
   closers.push(() => socket.close());
   await socket.bind(address);
   return { socket, endpoint: socket.lastEndpoint ?? "" };
@@ -40,11 +41,6 @@ function follow(endpoint: string, options: Partial<ZmqSourceOptions> = {}) {
   });
   closers.push(() => source.close());
   return { source, messages, connections, failures };
-}
-
-/** Turns of the event loop until the claim holds; the test's own time limit is the bound. */
-async function until(claim: () => boolean): Promise<void> {
-  while (!claim()) await turn();
 }
 
 /** Publishes until something arrives: the first messages after a handshake may go nowhere. */
@@ -218,9 +214,7 @@ test("the reader gives way to the event loop by time", async () => {
   };
   const counting = countTurns();
   const target = messages.length + 300;
-  const sends: Promise<void>[] = [];
-  for (let i = 0; i < 300; i++) sends.push(socket.send(["", Buffer.alloc(8), "x"]));
-  await Promise.all(sends);
+  for (let i = 0; i < 300; i++) await socket.send(["", Buffer.alloc(8), "x"]);
   await until(() => messages.length >= target);
   isCounting = false;
   await counting;

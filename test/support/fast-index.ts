@@ -9,7 +9,6 @@ import {
   ALL,
   compileLayout,
   computeReuse,
-  GrowingEndList,
   PrefixIndex,
   type RankHandle,
   type RankLayout,
@@ -23,20 +22,23 @@ const scratch = new ReuseScratch();
 
 /** The shipped rules as a function of end sets. */
 export const fastReuse: ReuseFunction = (layout, promptTokens, ends) => {
-  const lists = ends.map((set) => {
-    const list = new GrowingEndList();
-    for (const end of [...set].sort((left, right) => left - right)) list.append(end);
-    return list;
-  });
+  const lists = ends.map((set) => ({
+    tokens: Uint32Array.from([...set].sort((left, right) => left - right)),
+    count: set.size,
+  }));
   const out = { reusableTokens: 0, limitingGroupId: -1 };
   computeReuse(compileLayout(layout), promptTokens, lists, scratch, out);
   return out.reusableTokens;
 };
 
-/** The shipped index; every operation is followed by its audit. */
+/** Operations between two audits: an audit reads the whole index. */
+const AUDIT_EVERY = 16;
+
+/** The shipped index; it audits itself as it goes. */
 export class FastIndex implements ComparableIndex {
   private readonly index = new PrefixIndex({ maxNodes: 100_000, maxEntriesPerRank: 100_000 });
   private readonly handles: RankHandle[] = [];
+  private operations = 0;
   private readonly scores = new ScoreBuffer();
 
   addRank(layout: RankLayout): number {
@@ -46,29 +48,29 @@ export class FastIndex implements ComparableIndex {
 
   setLayout(rank: number, layout: RankLayout): void {
     this.index.setLayout(this.handle(rank), layout);
-    this.index.audit();
+    this.auditSometimes();
   }
 
   retireRank(rank: number): void {
     this.index.retireRank(this.handle(rank));
-    this.index.audit();
+    this.auditSometimes();
   }
 
   store(rank: number, groupId: number, medium: string, key: string, endTokens: number): void {
     this.index.storeRun(this.handle(rank), groupId, mediumId(medium), keyOf(key), endTokens, 1);
-    this.index.audit();
+    this.auditSometimes();
   }
 
   remove(rank: number, groupId: number, medium: string, key: string): void {
     if (!this.index.isLive(this.handle(rank))) return;
     this.index.removeKeys(this.handle(rank), groupId, mediumId(medium), keyOf(key));
-    this.index.audit();
+    this.auditSometimes();
   }
 
   clear(rank: number, groupId?: number, medium?: string): void {
     const where = medium === undefined ? ALL : mediumId(medium);
     this.index.clear(this.handle(rank), groupId ?? ALL, where);
-    this.index.audit();
+    this.auditSometimes();
   }
 
   score(
@@ -91,6 +93,11 @@ export class FastIndex implements ComparableIndex {
       answers.set(rank, this.scores.reusableTokensAt(line));
     }
     return answers;
+  }
+
+  private auditSometimes(): void {
+    this.operations += 1;
+    if (this.operations % AUDIT_EVERY === 0) this.index.audit();
   }
 
   private handle(rank: number): RankHandle {

@@ -3,7 +3,7 @@
  * of reuse. One 32-bit seed gives one cache, always the same.
  * Owns: the small generator (mulberry32) behind it.
  * Refuses: nothing. Every layout is one that an engine can have: chunked local has b = A and no
- * EAGLE, fine mode is as §3.3 says, mamba never drops, equal spec classes are equal specs.
+ * EAGLE, fine mode is as §3.3 says, a marked mamba group keeps its mark, equal spec classes are equal specs.
  * Does not do: shrink, or remember anything between calls.
  *
  * Plain random ends almost never agree between groups, so most caches are built around a position
@@ -123,7 +123,7 @@ function drawLayout(dice: Dice): RankLayout {
     // In "look_ahead" the marks stay, as in the engine, and must have no effect.
     isMarked.set(specClass, method === "mark" ? dice.chance(0.5) : method !== "none");
   }
-  const canDrop = ({ rule }: GroupLayout): boolean => rule === "full" || rule === "sliding_window";
+  const canDrop = ({ rule }: GroupLayout): boolean => rule !== "chunked_local";
   const hasReplay = privateSizes.length > 0 && dice.chance(0.3);
   return {
     groups: fitted.map((group) => ({

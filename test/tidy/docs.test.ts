@@ -44,9 +44,9 @@ describe("docs/protocol.md", () => {
     const found = new Set<string>();
     for (const { path, codeWithStrings } of productSources()) {
       if (!path.startsWith("src/bridge/")) continue;
-      const calls = /\b(?:counts|counters)\s*\.\s*(?:add|set)\(\s*(["`])([^"`]+)\1|\.counters\["([^"]+)"\]/g;
+      const calls = /\b(?:counts|counters)\s*\.\s*(?:add|set)\(\s*(?:"([^"]+)"|`([^`]+)`)|\.counters\["([^"]+)"\]/g;
       for (const call of codeWithStrings.matchAll(calls)) {
-        found.add((call[2] ?? call[3] ?? "").replace(/\$\{.*$/, "*"));
+        found.add((call[1] ?? call[2] ?? call[3] ?? "").replace(/\$\{.*$/, "*"));
       }
     }
     expect([...found].sort()).toEqual(tableNames(protocol, "counters"));

@@ -41,6 +41,18 @@ describe("the holder arena", () => {
     arena.audit();
     expect([arena.sizeBytes, arena.recordCount]).toEqual([sizeBytes, 1275]);
   });
+
+  test("a node that lost most of its holders gives its room to others", () => {
+    const arena = new HolderArena();
+    const fillAndDrain = (node: number) => {
+      for (let slot = 0; slot < 1024; slot++) arena.add(node, holderTag(slot, 0), 1);
+      while ((arena.counts[node] ?? 0) > 1) arena.remove(node, 0);
+      arena.audit();
+      return arena.sizeBytes;
+    };
+    const once = fillAndDrain(0);
+    for (let node = 1; node < 8; node++) expect(fillAndDrain(node)).toBeLessThan(2 * once);
+  });
 });
 
 describe("the place table", () => {
