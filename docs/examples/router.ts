@@ -14,8 +14,8 @@ export type LoadOf = (target: Target) => number;
 /** Follows two workers. Their bridges may be up or not; the gateway goes on trying. */
 export function openGateway(seed: string): Gateway {
   const gateway = createGateway({ seed });
-  gateway.addWorker({ name: "worker-a", url: "http://worker-a.example:50061" });
-  gateway.addWorker({ name: "worker-b", url: "http://worker-b.example:50061", dpRanks: [0, 1] });
+  gateway.addWorker({ name: "worker-a", url: "http://worker-a.example:7557" });
+  gateway.addWorker({ name: "worker-b", url: "http://worker-b.example:7557", dpRanks: [0, 1] });
   return gateway;
 }
 

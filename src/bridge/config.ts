@@ -6,10 +6,10 @@
  * Does not do: read files or the environment (the caller passes both in), or load key material.
  */
 import {
-  checkListener,
-  chooseSeed,
   type ConfigSources,
   type ConfigValues,
+  checkListener,
+  chooseSeed,
   type DpRank,
   isLoopback,
   KvEventsError,

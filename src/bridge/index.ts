@@ -1,4 +1,10 @@
 export {
+  type BridgeDeps,
+  type BridgeSettings,
+  type RunningBridge,
+  runBridge,
+} from "./bridge-process.ts";
+export {
   type EngineConfig,
   type GroupConfig,
   type RemovalRule,

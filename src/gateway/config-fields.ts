@@ -60,24 +60,24 @@ export const gatewayFields = {
     unit: "",
     description: "JSON file with the same list; not together with workers",
   }),
-  bridgesTlsCa: configField({
-    name: "bridges.tls_ca",
+  bridgeTlsCa: configField({
+    name: "bridge.tls_ca",
     form: "text",
     type: path,
     fallback: undefined,
     unit: "",
     description: "PEM file of the CA of https:// bridges; none = the system's",
   }),
-  bridgesTlsCert: configField({
-    name: "bridges.tls_cert",
+  bridgeTlsCert: configField({
+    name: "bridge.tls_cert",
     form: "text",
     type: path,
     fallback: undefined,
     unit: "",
     description: "PEM file of the certificate that bridges are shown; together with its key",
   }),
-  bridgesTlsKey: configField({
-    name: "bridges.tls_key",
+  bridgeTlsKey: configField({
+    name: "bridge.tls_key",
     form: "text",
     type: path,
     fallback: undefined,

@@ -93,7 +93,7 @@ export function gatewaySettings(config: GatewayConfig, tls: GatewayTls): Gateway
     throw new KvEventsError("tls_invalid", "listen.tls_cert and listen.tls_key were not loaded");
   }
   if ((tls.bridges === undefined) !== (config.bridgeTlsFiles === undefined)) {
-    throw new KvEventsError("tls_invalid", "the files of bridges.tls_… were not loaded");
+    throw new KvEventsError("tls_invalid", "the files of bridge.tls_… were not loaded");
   }
   const workers = config.workers.map((worker) =>
     worker.url.startsWith("https:") ? { ...worker, tls: tls.bridges } : worker,
@@ -166,8 +166,8 @@ function listenTlsFiles(values: Values): TlsFiles | undefined {
 }
 
 function bridgeTlsFiles(values: Values): TlsFiles | undefined {
-  const { bridgesTlsCert: cert, bridgesTlsKey: key, bridgesTlsCa: ca } = values;
-  refuseHalfPair("bridges", cert, key);
+  const { bridgeTlsCert: cert, bridgeTlsKey: key, bridgeTlsCa: ca } = values;
+  refuseHalfPair("bridge", cert, key);
   return cert === undefined && ca === undefined ? undefined : { cert, key, ca };
 }
 

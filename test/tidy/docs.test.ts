@@ -1,5 +1,7 @@
+import { spawnSync } from "node:child_process";
 import { posix } from "node:path";
 import { describe, expect, test } from "vitest";
+import { choose, openGateway, type Target } from "../../docs/examples/router.ts";
 import { FILES, withCurrentTables } from "../../docs/write-tables.mjs";
 import { Withdraw_Reason } from "../../gen/es/kvgroup/v1/bridge_pb.js";
 import { SUBSCRIBE_REFUSALS } from "../../src/bridge/dist/service.js";
@@ -14,8 +16,10 @@ import {
   writeKey,
 } from "../../src/protocol/dist/index.js";
 import { documentedKey } from "./documented-key.ts";
+import { importsOf } from "./rules.ts";
+import { sourceFile } from "./source-text.ts";
 import { backticked, tableNames, tableRows } from "./tables.ts";
-import { filesBelow, isInTree, productSources, readText } from "./tree.ts";
+import { filesBelow, isInTree, productSources, ROOT, readText } from "./tree.ts";
 
 const protocol = readText("docs/protocol.md");
 const errors = readText("docs/errors.md");
@@ -108,6 +112,36 @@ describe("docs/errors.md", () => {
     expect([...tableNames(errors, "subscription-errors")].sort()).toEqual(
       [...SUBSCRIPTION_ERRORS].sort(),
     );
+  });
+});
+
+describe("docs/examples", () => {
+  test("compile against the public names of the gateway", () => {
+    const run = spawnSync(
+      process.execPath,
+      ["node_modules/typescript/bin/tsc", "-p", "docs/examples/tsconfig.json"],
+      { cwd: ROOT, encoding: "utf8" },
+    );
+    expect(run.stdout).toBe("");
+    expect(run.status).toBe(0);
+    expect(importsOf(sourceFile("router.ts", readText("docs/examples/router.ts")))).toEqual([
+      "@kv-group-bridge/gateway",
+    ]);
+  });
+
+  test("choose by cached tokens, by load, and by nothing when nobody is followed", () => {
+    const gateway = openGateway("a seed for the example");
+    try {
+      const tokens = Uint32Array.of(1, 2, 3);
+      const busy = new Set(["worker-a/0", "worker-b/0"]);
+      const loadOf = ({ worker, dpRank }: Target) => (busy.has(`${worker}/${dpRank}`) ? 1 : 0);
+      expect(choose(gateway, tokens, loadOf)).toEqual({ worker: "worker-b", dpRank: 1 });
+      gateway.removeWorker("worker-a");
+      gateway.removeWorker("worker-b");
+      expect(choose(gateway, tokens, loadOf)).toBeUndefined();
+    } finally {
+      gateway.close();
+    }
   });
 });
 

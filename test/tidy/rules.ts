@@ -121,7 +121,7 @@ const SCOPE = "@kv-group-bridge/";
 /** What each package may import beside its own files. `node:` = Node's own modules. */
 export const ALLOWED_IMPORTS: Readonly<Record<string, readonly string[]>> = {
   runtime: ["node:", "pino", "prom-client"],
-  protocol: ["node:crypto", "node:fs", "@bufbuild/protobuf", "zod", `${SCOPE}gen`, `${SCOPE}runtime`],
+  protocol: ["node:crypto", "node:net", "@bufbuild/protobuf", `${SCOPE}gen`, `${SCOPE}runtime`],
   "prefix-index": [`${SCOPE}runtime`],
   bridge: [
     "node:",

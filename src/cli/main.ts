@@ -1,0 +1,66 @@
+#!/usr/bin/env node
+/**
+ * What it is: the `kvgroup` binary: subcommands and their flags.
+ * Owns: the process's exit code.
+ * Refuses: unknown subcommands and flags (commander says which one was meant).
+ * Does not do: work of its own. Each subcommand is loaded when it is used, so that `gateway` never loads the
+ * native ZeroMQ module.
+ */
+import { KvEventsError } from "@kv-group-bridge/protocol";
+import { Command } from "commander";
+
+/** Exit code for a wrong configuration or wrong arguments; 1 is a run that failed. */
+const EXIT_USAGE = 2;
+
+async function main(): Promise<void> {
+  const { addConfigFlags, flagsOf } = await import("./config-flags.ts");
+  const program = new Command("kvgroup").description(
+    "vLLM's KV cache events per cache group, and what each worker would really reuse of a prompt",
+  );
+  const { bridgeFields } = await import("@kv-group-bridge/bridge/config");
+  const { gatewayFields } = await import("@kv-group-bridge/gateway/config");
+
+  const bridge = program.command("bridge").description("run a bridge beside one vLLM engine");
+  addConfigFlags(bridge, bridgeFields);
+  bridge.action(async () => {
+    const { bridgeCommand } = await import("./bridge-command.ts");
+    await bridgeCommand(flagsOf(bridge, bridgeFields));
+  });
+
+  const gateway = program.command("gateway").description("run a gateway over many bridges");
+  addConfigFlags(gateway, gatewayFields);
+  gateway.action(async () => {
+    const { gatewayCommand } = await import("./gateway-command.ts");
+    await gatewayCommand(flagsOf(gateway, gatewayFields));
+  });
+
+  program
+    .command("verify-trace")
+    .description("play recorded engines through every stage and compare each answer with their own")
+    .argument("<files...>", "traces in the format kvtrace/1 (.jsonl or .jsonl.gz)")
+    .option("--json", "one JSON object a file instead of a table")
+    .action(async (files: string[], options: { json?: boolean }) => {
+      const { verifyCommand } = await import("./verify-command.ts");
+      process.exitCode = await verifyCommand(files, options.json === true);
+    });
+
+  program
+    .command("demo")
+    .description("play a recorded engine to a real bridge and a real gateway on this machine")
+    .option("--trace <file>", "another trace than the built-in one")
+    .option("--prompts <number>", "stop after so many prompts; 0 = all", "400")
+    .action(async (options: { trace?: string; prompts: string }) => {
+      const { demoCommand } = await import("./demo-command.ts");
+      process.exitCode = await demoCommand(options);
+    });
+
+  await program.parseAsync();
+}
+
+try {
+  await main();
+} catch (error) {
+  if (!(error instanceof KvEventsError)) throw error;
+  process.stderr.write(`kvgroup: ${error.code}: ${error.message}\n`);
+  process.exitCode = EXIT_USAGE;
+}

@@ -1,0 +1,275 @@
+import { createServer, type Http2Server } from "node:http2";
+import type { AddressInfo } from "node:net";
+import {
+  Code,
+  ConnectError,
+  type ConnectRouter,
+  createRouterTransport,
+  type ServiceImpl,
+} from "@connectrpc/connect";
+import { connectNodeAdapter } from "@connectrpc/connect-node";
+import {
+  BridgeService,
+  Projection,
+  type SubscribeRequest,
+  type SubscribeResponse,
+} from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
+import { afterEach, expect, test } from "vitest";
+import {
+  type BridgeTransport,
+  classify,
+  ConnectSource,
+  grpcTransport,
+} from "../../../src/gateway/dist/connect-source.js";
+import { createGateway, type Gateway } from "../../../src/gateway/dist/index.js";
+import { parseDpRank } from "../../../src/protocol/dist/index.js";
+import { systemClock, systemRandomness, systemTimers } from "../../../src/runtime/dist/index.js";
+import { chunk, heartbeat, KEY_SCHEME, liveWith, SEED, store, tokensTo } from "./messages.ts";
+
+type Subscribe = ServiceImpl<typeof BridgeService>["subscribe"];
+
+const routes =
+  (subscribe: Subscribe) =>
+  (router: ConnectRouter): void => {
+    router.service(BridgeService, { subscribe });
+  };
+
+function inProcess(subscribe: Subscribe): BridgeTransport {
+  return { transport: createRouterTransport(routes(subscribe)), close() {} };
+}
+
+const RANK = parseDpRank(3);
+const cleanups: (() => unknown)[] = [];
+
+afterEach(async () => {
+  for (const cleanup of cleanups.splice(0)) await cleanup();
+});
+
+/** What a stream of rank 3 tells, until it ends or was closed. */
+class Heard {
+  readonly messages: SubscribeResponse[] = [];
+  opened = 0;
+  readonly ended: Promise<string>;
+  readonly close: () => void;
+
+  constructor(bridge: BridgeTransport, onMessage: (heard: Heard) => void = () => {}) {
+    const keyScheme = { $typeName: "kvgroup.v1.KeyScheme", ...KEY_SCHEME } as const;
+    const source = new ConnectSource(bridge, { keyScheme, clock: systemClock });
+    if (RANK === undefined) throw new TypeError("3 is a rank");
+    let resolve = (_error: string): void => {};
+    this.ended = new Promise((done) => {
+      resolve = done;
+    });
+    let isOpening = true;
+    this.close = source.open(RANK, {
+      onOpened: () => {
+        expect(isOpening).toBe(false);
+        this.opened++;
+      },
+      onMessage: (message) => {
+        this.messages.push(message);
+        onMessage(this);
+      },
+      onEnded: (error) => {
+        expect(isOpening).toBe(false);
+        resolve(error);
+      },
+    });
+    isOpening = false;
+  }
+}
+
+test("a stream asks for its rank, in keys, with its scheme, and never to resume", async () => {
+  let asked: SubscribeRequest | undefined;
+  const heard = new Heard(
+    inProcess(async function* (request) {
+      asked = request;
+      yield* liveWith([]);
+    }),
+  );
+  expect(await heard.ended).toBe("stream_ended");
+  expect(heard.messages.map((message) => message.message.case)).toEqual(["start", "snapshotChunk"]);
+  expect(heard.opened).toBe(1);
+  expect(asked).toMatchObject({
+    dpRank: 3,
+    projection: Projection.PREFIX_KEYS,
+    keyScheme: { id: KEY_SCHEME.id },
+    resume: undefined,
+  });
+});
+
+for (const [code, error] of [
+  [Code.Unavailable, "bridge_unreachable"],
+  [Code.Canceled, "bridge_unreachable"],
+  [Code.Aborted, "bridge_unreachable"],
+  [Code.DeadlineExceeded, "bridge_unreachable"],
+  [Code.FailedPrecondition, "key_scheme_mismatch"],
+  [Code.NotFound, "rank_unknown"],
+  [Code.PermissionDenied, "permission_denied"],
+  [Code.Unauthenticated, "unauthenticated"],
+  [Code.Unimplemented, "unimplemented"],
+  [Code.ResourceExhausted, "resource_exhausted"],
+  [Code.InvalidArgument, "bridge_protocol"],
+  [Code.DataLoss, "bridge_protocol"],
+  [Code.Internal, "bridge_failed"],
+  [Code.Unknown, "bridge_failed"],
+] as const) {
+  test(`a bridge's ${Code[code]} is ${error}`, async () => {
+    expect(classify(new ConnectError("", code))).toBe(error);
+    // biome-ignore lint/correctness/useYield: the call fails before its first message.
+    const fail: Subscribe = async function* () {
+      throw new ConnectError("", code);
+    };
+    expect(await new Heard(inProcess(fail)).ended).toBe(error);
+  });
+}
+
+test("after a close nothing is heard, and the bridge's side is cancelled", async () => {
+  let cancelled = (): void => {};
+  const isCancelled = new Promise<void>((resolve) => {
+    cancelled = resolve;
+  });
+  let messages = 0;
+  const heard = new Heard(
+    inProcess(async function* (_request, context) {
+      try {
+        yield* liveWith([]);
+        await new Promise((resolve) => context.signal.addEventListener("abort", resolve));
+        yield heartbeat();
+      } finally {
+        cancelled();
+      }
+    }),
+    (here) => {
+      messages++;
+      here.close();
+    },
+  );
+  await isCancelled;
+  expect(messages).toBe(1);
+  expect(await Promise.race([heard.ended, Promise.resolve("silence")])).toBe("silence");
+});
+
+/** A bridge on a real socket. */
+async function serve(subscribe: Subscribe): Promise<{ server: Http2Server; url: string }> {
+  const handler = connectNodeAdapter({ routes: routes(subscribe) });
+  const server = createServer(handler);
+  const sessions = new Set<{ destroy(): void }>();
+  server.on("session", (session) => {
+    sessions.add(session);
+    session.on("close", () => sessions.delete(session));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  cleanups.push(() => {
+    for (const session of sessions) session.destroy();
+    return new Promise((resolve) => server.close(resolve));
+  });
+  const address = server.address() as AddressInfo;
+  return { server, url: `http://127.0.0.1:${address.port}` };
+}
+
+test("over HTTP/2 with cleartext, a snapshot wider than the default windows arrives whole", async () => {
+  const big = liveWith([store(0, [4, 4, 400_000])]);
+  const { url } = await serve(async function* () {
+    for (let i = 0; i < 8; i++) yield* big;
+  });
+  const bridge = grpcTransport({ url, tls: undefined });
+  cleanups.push(() => bridge.close());
+  const heard = new Heard(bridge);
+  expect(await heard.ended).toBe("stream_ended");
+  expect(heard.messages.length).toBe(16);
+});
+
+test("nobody there is bridge_unreachable", async () => {
+  const { server, url } = await serve(async function* () {});
+  await new Promise((resolve) => server.close(resolve));
+  cleanups.pop();
+  const bridge = grpcTransport({ url, tls: undefined });
+  expect(await new Heard(bridge).ended).toBe("bridge_unreachable");
+  bridge.close();
+});
+
+/** Resolves with the first status that satisfies the claim. */
+function becomes(gateway: Gateway, claim: (state: string) => boolean): Promise<string> {
+  return new Promise((resolve) => {
+    const end = gateway.on("state", ({ subscriptionState }) => {
+      if (!claim(subscriptionState)) return;
+      end();
+      resolve(subscriptionState);
+    });
+  });
+}
+
+test("a gateway follows two ranks over one transport, loses them, and follows them again", async () => {
+  let streams = 0;
+  const release: (() => void)[] = [];
+  const { url } = await serve(async function* (request) {
+    streams++;
+    const last = request.dpRank === 0 ? 8 : 4;
+    yield* liveWith([store(0, [4, 4, last])], undefined, request.dpRank);
+    await new Promise<void>((resolve) => release.push(resolve));
+    throw new ConnectError("draining", Code.Unavailable);
+  });
+  const gateway = createGateway({
+    seed: SEED,
+    clock: systemClock,
+    timers: systemTimers,
+    randomness: systemRandomness,
+  });
+  cleanups.push(() => gateway.close());
+  const lives = (): Promise<unknown> => {
+    let count = 0;
+    return becomes(gateway, (state) => state === "live" && ++count === 2);
+  };
+  const first = lives();
+  gateway.addWorker({ name: "w", url, dpRanks: [0, 1] });
+  await first;
+  const numbers = () =>
+    gateway.score({ tokens: tokensTo(9) }).map((answer) => [answer.reusableTokens, answer.state]);
+  expect(numbers()).toEqual([
+    [8, "exact"],
+    [4, "exact"],
+  ]);
+  const again = lives();
+  for (const end of release.splice(0)) end();
+  await again;
+  expect(streams).toBe(4);
+  expect(numbers()).toEqual([
+    [8, "exact"],
+    [4, "exact"],
+  ]);
+  for (const end of release) end();
+});
+
+test("hundreds of subscriptions leave no listener and no stream behind", async () => {
+  // field-cases.md I7. Method: warnings of leaked listeners would arrive as process warnings.
+  const warnings: string[] = [];
+  const note = (warning: Error): void => {
+    warnings.push(warning.message);
+  };
+  process.on("warning", note);
+  let open = 0;
+  const { url } = await serve(async function* (_request, context) {
+    open++;
+    try {
+      yield* liveWith([]);
+      await new Promise((resolve) => context.signal.addEventListener("abort", resolve));
+      yield chunk(0, true);
+    } finally {
+      open--;
+    }
+  });
+  const bridge = grpcTransport({ url, tls: undefined });
+  cleanups.push(() => bridge.close());
+  for (let i = 0; i < 300; i++) {
+    await new Promise<void>((resolve) => {
+      new Heard(bridge, (heard) => {
+        heard.close();
+        resolve();
+      });
+    });
+  }
+  await expect.poll(() => open, { timeout: 10_000 }).toBe(0);
+  process.off("warning", note);
+  expect(warnings).toEqual([]);
+});
