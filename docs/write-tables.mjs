@@ -32,7 +32,11 @@ async function limitsTable() {
 /** The definition that a program's config.js exports: the one thing in it with fields and a prefix. */
 function definitionIn(module) {
   return Object.values(module).find(
-    (value) => typeof value === "object" && value !== null && "environmentPrefix" in value && "fields" in value,
+    (value) =>
+      typeof value === "object" &&
+      value !== null &&
+      "environmentPrefix" in value &&
+      "fields" in value,
   );
 }
 
@@ -55,7 +59,10 @@ export async function withCurrentTables(text) {
     return table === undefined ? whole : `<!-- ${kind}:${name} -->\n${table}\n<!-- /${end} -->`;
   };
   return text
-    .replace(/<!-- generated:(\w+) -->[\s\S]*?<!-- \/generated -->/g, fill("generated", generated, "generated"))
+    .replace(
+      /<!-- generated:(\w+) -->[\s\S]*?<!-- \/generated -->/g,
+      fill("generated", generated, "generated"),
+    )
     .replace(/<!-- config:(\w+) -->[\s\S]*?<!-- \/config -->/g, fill("config", config, "config"));
 }
 

@@ -1,9 +1,9 @@
 /**
- * What it is: one endpoint as configured → the endpoint of each rank, by vLLM's own rule: the base port plus
- * the rank, or plus the rank's place in the list.
+ * What it is: one endpoint as configured → the endpoint of each rank, by vLLM's own rule: the base
+ * port plus the rank, or plus the rank's place in the list.
  * Owns: nothing.
- * Refuses: ports beyond 65535, one ipc path or one port `*` for several ranks, a replay endpoint that meets an
- * event endpoint. Messages name the field.
+ * Refuses: ports beyond 65535, one ipc path or one port `*` for several ranks, a replay endpoint
+ * that meets an event endpoint. Messages name the field.
  * Does not do: connect, or resolve names.
  */
 import { type DpRank, KvEventsError } from "@kv-group-bridge/protocol";

@@ -1,8 +1,8 @@
 /**
  * What it is: the engine description as an operator writes it → `EngineConfig`.
  * Owns: the schema of `engine.description`.
- * Refuses: unknown keys, duplicate groups, a sliding kind without a window, a chunked one without its chunk,
- * sizes that do not divide. The message has the path, never a value.
+ * Refuses: unknown keys, duplicate groups, a sliding kind without a window, a chunked one without
+ * its chunk, sizes that do not divide. The message has the path, never a value.
  * Does not do: read files, or add facts that are not stated.
  */
 import { KvEventsError, LIMITS, parseGroupId } from "@kv-group-bridge/protocol";

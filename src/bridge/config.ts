@@ -1,8 +1,9 @@
 /**
- * What it is: the bridge's configuration, merged from file, environment and flags, and judged as a whole.
+ * What it is: the bridge's configuration, merged from file, environment and flags, and judged as a
+ * whole.
  * Owns: the type `BridgeConfig`, and the rules that concern several values.
- * Refuses: cleartext beyond loopback without consent, half a key pair, two sources of one thing, endpoints that
- * cannot work. Values of secrets never stand in a message.
+ * Refuses: cleartext beyond loopback without consent, half a key pair, two sources of one thing,
+ * endpoints that cannot work. Values of secrets never stand in a message.
  * Does not do: read files or the environment (the caller passes both in), or load key material.
  */
 import {
@@ -86,7 +87,7 @@ export function parseBridgeConfig(sources: BridgeConfigSources): BridgeConfig {
   };
 }
 
-/** The settings of `runBridge`. `tls`: the material of `config.listen.tlsFiles`, read by the caller. */
+/** The settings of `runBridge`. `tls`: what the caller read from `config.listen.tlsFiles`. */
 export function bridgeSettings(config: BridgeConfig, tls: ServerTls | undefined): BridgeSettings {
   if ((tls === undefined) !== (config.listen.tlsFiles === undefined)) {
     throw new KvEventsError("tls_invalid", "listen.tls_cert and listen.tls_key were not loaded");

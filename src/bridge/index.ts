@@ -10,6 +10,7 @@ export {
   type RemovalRule,
   UNSTATED_ENGINE,
 } from "./engine-config.ts";
+export { parseEngineDescription } from "./config-engine.ts";
 export { FanOut, type FanOutOptions } from "./fan-out.ts";
 export type { RankOutput, RankView, SnapshotReader } from "./rank-output.ts";
 export { RankPipeline, type RankPipelineOptions } from "./rank-pipeline.ts";

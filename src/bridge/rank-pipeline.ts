@@ -59,7 +59,7 @@ export interface RankPipelineOptions {
   readonly isEngineProjectionAllowed: boolean;
   readonly mintEpoch: () => Epoch;
   readonly emit: (output: RankOutput) => void;
-  /** Told once per reason and epoch: what happened, never with token ids. */
+  /** Told of every refusal, withdrawal and epoch, never with token ids; the caller limits the rate. */
   readonly report?: (message: string, fields: Readonly<Record<string, unknown>>) => void;
   /** Bounds of the mirror; default MIRROR_DEFAULTS with the engine's removal rule. */
   readonly mirror?: Partial<MirrorOptions>;
@@ -155,7 +155,7 @@ export class RankPipeline implements RankView {
       dpRank: this.options.dpRank,
       cursor: this.cursor(),
       isResumed: false,
-      completeness: isEngine && this.mirror.placed > 0 ? Completeness.INCOMPLETE : this.completeness,
+      completeness: isEngine && this.holds() ? Completeness.INCOMPLETE : this.completeness,
       engine: engineDescriptionToWire(this.facts.describe()),
       ...(isEngine ? {} : { keyScheme: this.keyScheme() }),
       projection: isEngine ? Projection.ENGINE : Projection.PREFIX_KEYS,
@@ -224,7 +224,7 @@ export class RankPipeline implements RankView {
     const batch = decoded.value;
     if (batch.dpRank !== undefined && batch.dpRank !== this.options.dpRank) {
       this.refuse({ reason: "rank_mismatch", path: "data_parallel_rank" });
-      if (this.mirror.placed + this.mirror.unplaced > 0) {
+      if (this.holds()) {
         this.beginEpoch(WithdrawReason.BATCH_UNREADABLE, true);
       }
       this.emitBatch(sequence, 0, []);
@@ -251,7 +251,7 @@ export class RankPipeline implements RankView {
     events: KvGroupEvent[],
   ): void {
     const engineEvents = this.writer.takeEngineEvents();
-    const bytes = (list: KvGroupEvent[]): Uint8Array =>
+    const bytes = (list: KvGroupEvent[], completeness: Completeness): Uint8Array =>
       toBinary(
         BatchSchema,
         create(BatchSchema, {
@@ -261,15 +261,17 @@ export class RankPipeline implements RankView {
             timestampSeconds,
             events: list,
           }),
-          completeness: this.completeness,
+          completeness,
           unplacedBlocks: BigInt(this.mirror.unplaced),
         }),
       );
     this.applied = sequence;
     this.options.emit({
       type: "batch",
-      keyBytes: bytes(events),
-      engineBytes: engineEvents === undefined ? undefined : bytes(engineEvents),
+      keyBytes: bytes(events, this.completeness),
+      // A subscriber of ENGINE gets no snapshot, so only its own start can say what it misses.
+      engineBytes:
+        engineEvents === undefined ? undefined : bytes(engineEvents, Completeness.UNSPECIFIED),
     });
   }
 
@@ -331,6 +333,10 @@ export class RankPipeline implements RankView {
     readonly blockSizeTokens: number | undefined;
   } {
     return this.facts.group(groupId);
+  }
+
+  private holds(): boolean {
+    return this.mirror.placed + this.mirror.unplaced > 0;
   }
 
   private cursor(): ReturnType<typeof create<typeof CursorSchema>> {

@@ -1,41 +1,49 @@
 /**
- * What it is: the translation of a trace's header to the engine configuration that an operator would write.
+ * What it is: the translation of a trace's header to the engine description that an operator would write.
  * Owns: nothing.
- * Refuses: nothing (the header was checked when it was read).
+ * Refuses: what the bridge's configuration refuses: the description goes through the same check.
  * Does not do: run anything.
  */
-import type { EngineConfig } from "@kv-group-bridge/bridge";
-import { KvEventsError, parseGroupId } from "@kv-group-bridge/protocol";
+import { type EngineConfig, parseEngineDescription } from "@kv-group-bridge/bridge";
 import type { TraceEngine } from "./trace-file.ts";
+
+/** The description as JSON value, in the names of the bridge's configuration (`engine.description`). */
+export function engineDescriptionOfTrace(engine: TraceEngine): Readonly<Record<string, unknown>> {
+  return withoutAbsent({
+    vllm_version: engine.vllm,
+    roster_complete: true,
+    groups: engine.groups.map((group) =>
+      withoutAbsent({
+        group_id: group.id,
+        kind: group.kind,
+        block_size: group.block_size,
+        sliding_window: group.sliding_window ?? undefined,
+        chunk_tokens: group.chunk ?? undefined,
+        private: !group.prefix_cacheable,
+        drops_block: group.eagle,
+        spec_class: group.spec_class,
+      }),
+    ),
+    scheduler_block_size: engine.scheduler_block_size,
+    hash_block_size: engine.hash_block_size,
+    fine: engine.fine,
+    lookahead_tokens: engine.lookahead_hash_tokens,
+    eagle_bound: engine.eagle_bound === "unset" ? "last_token" : "hash_end",
+    replay_tokens: engine.replay_tokens,
+    retention_interval: engine.retention ?? undefined,
+    digest_bytes: engine.hash_algo?.startsWith("xxhash") === true ? 16 : 32,
+    unsupported_reason: engine.unsupported,
+    removal_rule: "per_copy",
+  });
+}
 
 /** The engine of a trace as configuration: roster complete, every layout fact stated. */
 export function engineConfigOfTrace(engine: TraceEngine): EngineConfig {
-  return {
-    vllmVersion: engine.vllm,
-    groups: engine.groups.map((group) => {
-      const groupId = parseGroupId(group.id);
-      if (groupId === undefined) throw new KvEventsError("trace_invalid", "group id is no uint32");
-      return {
-        groupId,
-        kind: group.kind,
-        blockSizeTokens: group.block_size,
-        windowTokens: group.sliding_window ?? undefined,
-        chunkTokens: group.chunk ?? undefined,
-        isPrivate: !group.prefix_cacheable,
-        dropsBlock: group.eagle,
-        specClass: group.spec_class,
-      };
-    }),
-    isRosterComplete: true,
-    schedulerBlockSizeTokens: engine.scheduler_block_size,
-    hashBlockSizeTokens: engine.hash_block_size,
-    isFine: engine.fine,
-    lookaheadTokens: engine.lookahead_hash_tokens,
-    eagleBound: engine.eagle_bound === "unset" ? "last_token" : "hash_end",
-    replayTokens: engine.replay_tokens,
-    retentionInterval: engine.retention ?? undefined,
-    digestBytes: engine.hash_algo?.startsWith("xxhash") === true ? 16 : 32,
-    unsupportedReason: engine.unsupported,
-    removalRule: "per_copy",
-  };
+  return parseEngineDescription(engineDescriptionOfTrace(engine), "the trace's header");
+}
+
+function withoutAbsent(
+  object: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(Object.entries(object).filter(([, value]) => value !== undefined));
 }

@@ -5,6 +5,7 @@
  * compression round a word. It begins as 128 bits of HMAC-SHA-256(seed, namespace), absorbs each token as
  * one word and each multimodal item, at the token where it starts, as three words. The key at e absorbs e
  * and finishes with 2 x 3 rounds. It depends on nothing of the engine: no block size, group or hash seed.
+ * Owns: the scheme and its id.
  * Refuses: token values are taken as uint32 without a check (decode and the query check them).
  * Does not do: store tokens; a state cannot be turned back into them.
  */

@@ -1,9 +1,6 @@
 import { posix } from "node:path";
 import { describe, expect, test } from "vitest";
-import {
-  BRIDGE_FIELDS,
-  parseBridgeConfig,
-} from "../../src/bridge/dist/config.js";
+import { BRIDGE_FIELDS, parseBridgeConfig } from "../../src/bridge/dist/config.js";
 import { parseEngineDescription } from "../../src/bridge/dist/config-engine.js";
 import { parseGatewayConfig } from "../../src/gateway/dist/config.js";
 import { GATEWAY_FIELDS } from "../../src/gateway/dist/config-fields.js";
@@ -17,6 +14,7 @@ import {
   problemsOf,
   selects,
   textAt,
+  textsAt,
 } from "./kubernetes.ts";
 import { filesBelow, isInTree, readText } from "./tree.ts";
 
@@ -47,7 +45,8 @@ function container(workload: Mapping, name: string): Mapping {
 function environment(...containers: readonly Mapping[]): Record<string, string> {
   const found: Record<string, string> = {};
   for (const part of containers) {
-    for (const variable of listAt(part, "env")) found[textAt(variable, "name")] = textAt(variable, "value");
+    for (const variable of listAt(part, "env"))
+      found[textAt(variable, "name")] = textAt(variable, "value");
   }
   return found;
 }
@@ -56,7 +55,9 @@ function environment(...containers: readonly Mapping[]): Record<string, string> 
 function reader(workload: Mapping, name: string, folder: string): (path: string) => string {
   const mounts = listAt(container(workload, name), "volumeMounts");
   return (path) => {
-    const mount = mounts.find((candidate) => posix.dirname(path) === textAt(candidate, "mountPath"));
+    const mount = mounts.find(
+      (candidate) => posix.dirname(path) === textAt(candidate, "mountPath"),
+    );
     const volume = listAt(workload, "spec.template.spec.volumes").find(
       (candidate) => mount !== undefined && textAt(candidate, "name") === textAt(mount, "name"),
     );
@@ -107,11 +108,10 @@ describe("every manifest", () => {
     const named = new Set<string>();
     for (const path of yamlFiles.filter((file) => file.endsWith("kustomization.yaml"))) {
       const [document] = documentsOf(readText(path));
-      const resources = at(document, "resources");
-      const files = listAt(document, "configMapGenerator").flatMap((map) => at(map, "files"));
+      const maps = listAt(document, "configMapGenerator").flatMap((map) => textsAt(map, "files"));
       const patchFiles = listAt(document, "patches").map((patch) => textAt(patch, "path"));
-      for (const name of [resources ?? [], files, patchFiles].flat()) {
-        named.add(posix.join(posix.dirname(path), String(name)));
+      for (const name of [...textsAt(document, "resources"), ...maps, ...patchFiles]) {
+        named.add(posix.join(posix.dirname(path), name));
       }
       named.add(path);
     }
@@ -128,7 +128,10 @@ describe("every manifest", () => {
       ["apiVersion: apps/v1", "apiVersion: v1"],
       ["kind: StatefulSet", "kind: StatefulSets"],
       ["serviceName: bridges", "serviceNam: bridges"],
-      ["matchLabels:\n      app.kubernetes.io/name: engine", "matchLabels:\n      app.kubernetes.io/name: motor"],
+      [
+        "matchLabels:\n      app.kubernetes.io/name: engine",
+        "matchLabels:\n      app.kubernetes.io/name: motor",
+      ],
       ["port: bridge-health", "port: bridge-helth"],
       ["- name: seed\n              mountPath", "- name: sed\n              mountPath"],
       ["allowPrivilegeEscalation: false", "allowPrivilegeEscalation: true"],
@@ -137,9 +140,13 @@ describe("every manifest", () => {
     ];
     for (const [from, to] of changes) {
       expect(readText(file)).toContain(from);
-      expect(broken((text) => text.replace(from, to), file), to).not.toEqual([]);
+      expect(
+        broken((text) => text.replace(from, to), file),
+        to,
+      ).not.toEqual([]);
     }
-    const open = (text: string): string => text.replace(/ {4}- from:[\s\S]*?ports:/, "    - ports:");
+    const open = (text: string): string =>
+      text.replace(/ {4}- from:[\s\S]*?ports:/, "    - ports:");
     expect(broken(open, "deploy/base/network-policy.yaml")).not.toEqual([]);
   });
 
@@ -151,7 +158,9 @@ describe("every manifest", () => {
       expect(targets).toHaveLength(1);
       const names = targets.flatMap(containersOf).flatMap((part) => listAt(part, "ports"));
       for (const port of listAt(service, "spec.ports")) {
-        const target = names.find((candidate) => textAt(candidate, "name") === textAt(port, "targetPort"));
+        const target = names.find(
+          (candidate) => textAt(candidate, "name") === textAt(port, "targetPort"),
+        );
         expect(at(target, "containerPort")).toBe(at(port, "port"));
       }
     }
@@ -170,15 +179,15 @@ describe("the bridge beside the engine", () => {
   test("reads the endpoints and the topic that the engine is told", () => {
     const args = at(vllm, "args");
     const told = eventsConfig(Array.isArray(args) ? args.join("\n") : "");
-    expect(told["enable_kv_cache_events"]).toBe(true);
-    expect(told["publisher"]).toBe("zmq");
+    expect(told.enable_kv_cache_events).toBe(true);
+    expect(told.publisher).toBe("zmq");
     expect(bridgeConfig.mode).toBe("connect");
     const [rank] = bridgeConfig.ranks;
     const loopback = (endpoint: unknown): string => String(endpoint).replace("*", "127.0.0.1");
-    expect(String(told["endpoint"])).toMatch(/^tcp:\/\/\*:/);
-    expect(rank?.endpoint).toBe(loopback(told["endpoint"]));
-    expect(rank?.replayEndpoint).toBe(loopback(told["replay_endpoint"]));
-    expect(bridgeConfig.topic).toBe(told["topic"]);
+    expect(String(told.endpoint)).toMatch(/^tcp:\/\/\*:/);
+    expect(rank?.endpoint).toBe(loopback(told.endpoint));
+    expect(rank?.replayEndpoint).toBe(loopback(told.replay_endpoint));
+    expect(bridgeConfig.topic).toBe(told.topic);
   });
 
   test("listens where its ports and probes say", () => {
@@ -215,43 +224,57 @@ describe("the gateway", () => {
     expect(gatewayConfig.keySeed).toBe(bridgeConfig.keySeed);
   });
 
-  test.each(["deploy/base", "deploy/tls"])("of %s follows every replica of the engine by its own name", (folder) => {
-    const scheme = folder === "deploy/tls" ? "https" : "http";
-    const replicas = Number(at(engine, "spec.replicas"));
-    const service = textAt(engine, "spec.serviceName");
-    const expected = Array.from({ length: replicas }, (_, index) => ({
-      name: `engine-${index}`,
-      url: `${scheme}://engine-${index}.${service}:${bridgeConfig.listen.port}`,
-    }));
-    expect(JSON.parse(readText(`${folder}/workers.json`))).toEqual(expected);
-    const config = parseGatewayConfig({
-      environment: environment(container(gateway, "gateway")),
-      flags: {},
-      readFile: reader(gateway, "gateway", folder),
-    });
-    expect(config.workers.map((worker) => worker.name)).toEqual(expected.map(({ name }) => name));
-  });
+  test.each(["deploy/base", "deploy/tls"])(
+    "of %s follows every replica of the engine by its own name",
+    (folder) => {
+      const scheme = folder === "deploy/tls" ? "https" : "http";
+      const replicas = Number(at(engine, "spec.replicas"));
+      const service = textAt(engine, "spec.serviceName");
+      const expected = Array.from({ length: replicas }, (_, index) => ({
+        name: `engine-${index}`,
+        url: `${scheme}://engine-${index}.${service}:${bridgeConfig.listen.port}`,
+      }));
+      expect(JSON.parse(readText(`${folder}/workers.json`))).toEqual(expected);
+      const config = parseGatewayConfig({
+        environment: environment(container(gateway, "gateway")),
+        flags: {},
+        readFile: reader(gateway, "gateway", folder),
+      });
+      expect(config.workers.map((worker) => worker.name)).toEqual(expected.map(({ name }) => name));
+    },
+  );
 });
 
 describe("the network policy", () => {
-  const rules = (name: string): readonly Mapping[] => listAt(one(base, "NetworkPolicy", name), "spec.ingress");
+  const rules = (name: string): readonly Mapping[] =>
+    listAt(one(base, "NetworkPolicy", name), "spec.ingress");
   const opened = (name: string): readonly unknown[] =>
     rules(name).flatMap((rule) => listAt(rule, "ports").map((port) => at(port, "port")));
 
   test("selects the pods it is named after", () => {
-    for (const [name, workload] of [["engine", engine], ["gateway", gateway]] as const) {
+    for (const [name, workload] of [
+      ["engine", engine],
+      ["gateway", gateway],
+    ] as const) {
       const selector = at(one(base, "NetworkPolicy", name), "spec.podSelector.matchLabels");
       expect(selects(selector, at(workload, "spec.template.metadata.labels"))).toBe(true);
     }
   });
 
   test("opens only ports that a container names, and none of the engine's event sockets", () => {
-    for (const [name, workload] of [["engine", engine], ["gateway", gateway]] as const) {
+    for (const [name, workload] of [
+      ["engine", engine],
+      ["gateway", gateway],
+    ] as const) {
       const ports = containersOf(workload).flatMap((part) => listAt(part, "ports"));
       const numbers = new Set(ports.map((port) => at(port, "containerPort")));
-      for (const port of opened(name)) expect(numbers.has(port), `${name} ${String(port)}`).toBe(true);
+      for (const port of opened(name))
+        expect(numbers.has(port), `${name} ${String(port)}`).toBe(true);
     }
-    for (const endpoint of [bridgeConfig.ranks[0]?.endpoint, bridgeConfig.ranks[0]?.replayEndpoint]) {
+    for (const endpoint of [
+      bridgeConfig.ranks[0]?.endpoint,
+      bridgeConfig.ranks[0]?.replayEndpoint,
+    ]) {
       expect(opened("engine")).not.toContain(Number(endpoint?.split(":").at(-1)));
     }
   });
@@ -282,7 +305,10 @@ describe("the component with TLS", () => {
       key: "/etc/kvgroup/tls/tls.key",
       ca: "/etc/kvgroup/tls/ca.crt",
     });
-    const variables = environment(container(gateway, "gateway"), container(gatewayPatch, "gateway"));
+    const variables = environment(
+      container(gateway, "gateway"),
+      container(gatewayPatch, "gateway"),
+    );
     const gatewayWithTls = parseGatewayConfig({
       environment: variables,
       flags: {},
@@ -290,44 +316,61 @@ describe("the component with TLS", () => {
     });
     expect(gatewayWithTls.listen.tlsFiles?.cert).toBe("/etc/kvgroup/tls/tls.crt");
     expect(gatewayWithTls.bridgeTlsFiles?.ca).toBe("/etc/kvgroup/tls/ca.crt");
-    for (const [patch, name] of [[bridgePatch, "bridge"], [gatewayPatch, "gateway"]] as const) {
+    for (const [patch, name] of [
+      [bridgePatch, "bridge"],
+      [gatewayPatch, "gateway"],
+    ] as const) {
       const env = environment(container(patch, name));
       expect(Object.entries(env).filter(([key]) => key.endsWith("LISTEN_INSECURE"))).toEqual([
         [`KVGROUP_${name.toUpperCase()}_LISTEN_INSECURE`, "false"],
       ]);
-      expect(textAt(listAt(container(patch, name), "volumeMounts")[0], "mountPath")).toBe("/etc/kvgroup/tls");
+      expect(textAt(listAt(container(patch, name), "volumeMounts")[0], "mountPath")).toBe(
+        "/etc/kvgroup/tls",
+      );
     }
   });
 });
 
 describe("variables and flags that are written down", () => {
   const variables = new Set([
-    ...Object.values(BRIDGE_FIELDS.fields).map((field) => variableOf(BRIDGE_FIELDS.environmentPrefix, field)),
-    ...Object.values(GATEWAY_FIELDS.fields).map((field) => variableOf(GATEWAY_FIELDS.environmentPrefix, field)),
+    ...Object.values(BRIDGE_FIELDS.fields).map((field) =>
+      variableOf(BRIDGE_FIELDS.environmentPrefix, field),
+    ),
+    ...Object.values(GATEWAY_FIELDS.fields).map((field) =>
+      variableOf(GATEWAY_FIELDS.environmentPrefix, field),
+    ),
   ]);
 
-  test.each(["README.md", ...filesBelow("deploy"), ...filesBelow("docs")])("%s names only variables that exist", (path) => {
-    for (const [name] of readText(path).matchAll(/\bKVGROUP_(?:BRIDGE|GATEWAY)_[A-Z0-9_]+/g)) {
-      expect(variables.has(name), name).toBe(true);
-    }
-  });
+  test.each(["README.md", ...filesBelow("deploy"), ...filesBelow("docs")])(
+    "%s names only variables that exist",
+    (path) => {
+      for (const [name] of readText(path).matchAll(/\bKVGROUP_(?:BRIDGE|GATEWAY)_[A-Z0-9_]+/g)) {
+        expect(variables.has(name), name).toBe(true);
+      }
+    },
+  );
 
   test("are flags that exist, in every command of the README", () => {
     const flags = {
       bridge: new Set(Object.values(BRIDGE_FIELDS.fields).map(flagOf)),
       gateway: new Set(Object.values(GATEWAY_FIELDS.fields).map(flagOf)),
     };
-    const commands = [...readText("README.md").matchAll(/npx kvgroup (bridge|gateway)((?:.*\\\n)*.*)/g)];
+    const commands = [
+      ...readText("README.md").matchAll(/npx kvgroup (bridge|gateway)((?:.*\\\n)*.*)/g),
+    ];
     expect(commands.length).toBeGreaterThan(1);
     for (const [, program, rest = ""] of commands) {
       const known = program === "bridge" ? flags.bridge : flags.gateway;
-      for (const [, flag = ""] of rest.matchAll(/--([a-z-]+)/g)) expect(known.has(flag), flag).toBe(true);
+      for (const [, flag = ""] of rest.matchAll(/--([a-z-]+)/g))
+        expect(known.has(flag), flag).toBe(true);
     }
   });
 
   test("are the same for vLLM in the README and in the manifest", () => {
     const args = at(vllm, "args");
-    expect(eventsConfig(readText("README.md"))).toEqual(eventsConfig(Array.isArray(args) ? args.join("\n") : ""));
+    expect(eventsConfig(readText("README.md"))).toEqual(
+      eventsConfig(Array.isArray(args) ? args.join("\n") : ""),
+    );
   });
 });
 

@@ -42,7 +42,12 @@ function absorb([v0 = 0, v1 = 0, v2 = 0, v3 = 0]: Words, word: number): Words {
   return [xor(r0, word), r1, r2, r3];
 }
 
-function derive(seed: string, domain: string, parts: readonly (string | undefined)[], count: number): Words {
+function derive(
+  seed: string,
+  domain: string,
+  parts: readonly (string | undefined)[],
+  count: number,
+): Words {
   const pieces = [Buffer.from(`hsip13/1 ${domain}`)];
   for (const part of parts) {
     if (part === undefined) {
@@ -54,7 +59,9 @@ function derive(seed: string, domain: string, parts: readonly (string | undefine
     length.writeUInt32LE(bytes.length);
     pieces.push(Buffer.from([1]), length, bytes);
   }
-  const mac = createHmac("sha256", Buffer.from(seed, "utf8")).update(Buffer.concat(pieces)).digest();
+  const mac = createHmac("sha256", Buffer.from(seed, "utf8"))
+    .update(Buffer.concat(pieces))
+    .digest();
   return Array.from({ length: count }, (_, i) => mac.readUInt32LE(i * 4));
 }
 

@@ -10,17 +10,24 @@ import { parseAllDocuments } from "yaml";
 export type Mapping = Readonly<Record<string, unknown>>;
 
 /** Kind → API version, and paths that must be there. */
-const KINDS: Readonly<Record<string, { readonly api: string; readonly needs: readonly string[] }>> = {
-  StatefulSet: {
-    api: "apps/v1",
-    needs: ["spec.serviceName", "spec.selector.matchLabels", "spec.template.spec.containers"],
-  },
-  Deployment: { api: "apps/v1", needs: ["spec.selector.matchLabels", "spec.template.spec.containers"] },
-  Service: { api: "v1", needs: ["spec.selector", "spec.ports"] },
-  NetworkPolicy: { api: "networking.k8s.io/v1", needs: ["spec.podSelector", "spec.policyTypes", "spec.ingress"] },
-  Kustomization: { api: "kustomize.config.k8s.io/v1beta1", needs: ["resources"] },
-  Component: { api: "kustomize.config.k8s.io/v1alpha1", needs: ["patches"] },
-};
+const KINDS: Readonly<Record<string, { readonly api: string; readonly needs: readonly string[] }>> =
+  {
+    StatefulSet: {
+      api: "apps/v1",
+      needs: ["spec.serviceName", "spec.selector.matchLabels", "spec.template.spec.containers"],
+    },
+    Deployment: {
+      api: "apps/v1",
+      needs: ["spec.selector.matchLabels", "spec.template.spec.containers"],
+    },
+    Service: { api: "v1", needs: ["spec.selector", "spec.ports"] },
+    NetworkPolicy: {
+      api: "networking.k8s.io/v1",
+      needs: ["spec.podSelector", "spec.policyTypes", "spec.ingress"],
+    },
+    Kustomization: { api: "kustomize.config.k8s.io/v1beta1", needs: ["resources"] },
+    Component: { api: "kustomize.config.k8s.io/v1alpha1", needs: ["patches"] },
+  };
 
 /** Every document of a YAML text; fails on syntax errors and duplicate keys. */
 export function documentsOf(text: string): readonly Mapping[] {
@@ -59,6 +66,12 @@ export function textAt(value: unknown, path: string): string {
   return typeof found === "string" ? found : "";
 }
 
+/** The texts in the list at a path; [] when there is none. */
+export function textsAt(value: unknown, path: string): readonly string[] {
+  const found = at(value, path);
+  return Array.isArray(found) ? found.filter((one) => typeof one === "string") : [];
+}
+
 /** Init containers and containers of a workload. */
 export function containersOf(workload: Mapping): readonly Mapping[] {
   const pod = "spec.template.spec";
@@ -74,7 +87,8 @@ export function problemsOf(document: Mapping, isPatch = false): readonly string[
   if (at(document, "apiVersion") !== rule.api) problems.push(`${kind} is ${rule.api}`);
   const isKustomize = kind === "Kustomization" || kind === "Component";
   const name = textAt(document, "metadata.name");
-  if (!isKustomize && !/^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/.test(name)) problems.push(`name "${name}"`);
+  if (!isKustomize && !/^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/.test(name))
+    problems.push(`name "${name}"`);
   if (isPatch) return problems;
   for (const path of rule.needs) {
     if (at(document, path) === undefined) problems.push(`${kind} ${name}: no ${path}`);
@@ -91,7 +105,9 @@ function workloadProblems(workload: Mapping): readonly string[] {
   const labels = at(workload, "spec.template.metadata.labels");
   const selector = at(workload, "spec.selector.matchLabels");
   if (!selects(selector, labels)) problems.push(`${name}: the selector does not select its pods`);
-  const volumes = new Set(listAt(workload, "spec.template.spec.volumes").map((one) => textAt(one, "name")));
+  const volumes = new Set(
+    listAt(workload, "spec.template.spec.volumes").map((one) => textAt(one, "name")),
+  );
   const mounted = new Set<string>();
   const ports = new Set<string>();
   for (const container of containersOf(workload)) {
@@ -103,19 +119,23 @@ function workloadProblems(workload: Mapping): readonly string[] {
       ports.add(key);
     }
   }
-  for (const volume of mounted) if (!volumes.has(volume)) problems.push(`${name}: no volume ${volume}`);
-  for (const volume of volumes) if (!mounted.has(volume)) problems.push(`${name}: unused volume ${volume}`);
+  for (const volume of mounted)
+    if (!volumes.has(volume)) problems.push(`${name}: no volume ${volume}`);
+  for (const volume of volumes)
+    if (!mounted.has(volume)) problems.push(`${name}: unused volume ${volume}`);
   return problems;
 }
 
 function containerProblems(container: Mapping, workload: Mapping): readonly string[] {
   const name = textAt(container, "name");
   const problems: string[] = [];
-  if (name === "" || textAt(container, "image") === "") problems.push(`container "${name}" without image`);
+  if (name === "" || textAt(container, "image") === "")
+    problems.push(`container "${name}" without image`);
   const ports = new Map<string, unknown>();
   for (const port of listAt(container, "ports")) {
     const portName = textAt(port, "name");
-    if (!/^[a-z]([-a-z0-9]{0,13}[a-z0-9])?$/.test(portName)) problems.push(`port name "${portName}"`);
+    if (!/^[a-z]([-a-z0-9]{0,13}[a-z0-9])?$/.test(portName))
+      problems.push(`port name "${portName}"`);
     if (!isPort(at(port, "containerPort"))) problems.push(`port ${portName} has no number`);
     ports.set(portName, at(port, "containerPort"));
   }
@@ -126,9 +146,11 @@ function containerProblems(container: Mapping, workload: Mapping): readonly stri
     }
   }
   const variables = listAt(container, "env").map((one) => textAt(one, "name"));
-  if (new Set(variables).size !== variables.length) problems.push(`${name}: a variable stands twice`);
+  if (new Set(variables).size !== variables.length)
+    problems.push(`${name}: a variable stands twice`);
   for (const one of listAt(container, "env")) {
-    if (typeof at(one, "value") !== "string") problems.push(`${name}: ${textAt(one, "name")} is no text`);
+    if (typeof at(one, "value") !== "string")
+      problems.push(`${name}: ${textAt(one, "name")} is no text`);
   }
   for (const path of ["resources.requests.memory", "resources.limits.memory"]) {
     if (textAt(container, path) === "") problems.push(`${name}: no ${path}`);
@@ -157,7 +179,10 @@ function policyProblems(policy: Mapping): readonly string[] {
 function servicePortProblems(service: Mapping): readonly string[] {
   return listAt(service, "spec.ports")
     .filter((port) => !isPort(at(port, "port")) || textAt(port, "targetPort") === "")
-    .map((port) => `${textAt(service, "metadata.name")}: port ${textAt(port, "name")} needs port and targetPort`);
+    .map(
+      (port) =>
+        `${textAt(service, "metadata.name")}: port ${textAt(port, "name")} needs port and targetPort`,
+    );
 }
 
 function isPort(value: unknown): boolean {

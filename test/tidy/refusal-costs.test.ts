@@ -22,8 +22,8 @@ import {
   namedStore,
   raw,
   sequenceFrame,
-  without,
   type WireFields,
+  without,
 } from "../support/wire-builder.ts";
 import { tableRows } from "./tables.ts";
 import { readText } from "./tree.ts";
@@ -60,6 +60,8 @@ function group(id: number, fields: Partial<GroupConfig> = {}): GroupConfig {
   };
 }
 
+const many = (length: number, value: unknown): unknown[] => Array.from({ length }, () => value);
+
 /** Encodes one event in which `raw(0)` stands for a float. */
 const withFloat = (event: unknown): Uint8Array =>
   encodeWith(batchOf(event), [0xcb, 0x3f, 0xf0, 0, 0, 0, 0, 0, 0]);
@@ -74,9 +76,7 @@ const SAMPLES: Readonly<Record<RefusalReason, readonly Sample[]>> = {
   ],
   payload_malformed: [{ payload: new Uint8Array([0xc1]) }, { payload: EMPTY }],
   batch_shape: [{ payload: encodeWire([1.5]) }, { payload: encodeWire([1.5, [], "0"]) }],
-  too_many_events: [
-    { payload: encodeWire([1.5, new Array(LIMITS.eventsPerBatch.value + 1).fill(null), 0]) },
-  ],
+  too_many_events: [{ payload: encodeWire([1.5, many(LIMITS.eventsPerBatch.value + 1, null), 0]) }],
   rank_mismatch: [{ payload: encodeWire([1.5, [], 1]) }],
   event_shape: [{ store: 7 }, { store: [] }],
   event_tag: [{ store: { type: 7 } }],
@@ -86,18 +86,23 @@ const SAMPLES: Readonly<Record<RefusalReason, readonly Sample[]>> = {
     { removal: ["BlockRemoved"] },
     { removal: ["AllBlocksCleared", "GPU"] },
   ],
-  hashes_invalid: [{ store: store({ block_hashes: 9 }) }, { removal: removal({ block_hashes: 1 }) }],
+  hashes_invalid: [
+    { store: store({ block_hashes: 9 }) },
+    { removal: removal({ block_hashes: 1 }) },
+  ],
   hash_invalid: [
     { store: store({ block_hashes: [true] }) },
     { removal: removal({ block_hashes: [true] }) },
     { payload: withFloat(removal({ block_hashes: [raw(0)] })) },
   ],
   hashes_mixed: [
-    { store: store({ block_hashes: [9, new Uint8Array(32)], token_ids: [1, 2, 3, 4, 5, 6, 7, 8] }) },
+    {
+      store: store({ block_hashes: [9, new Uint8Array(32)], token_ids: [1, 2, 3, 4, 5, 6, 7, 8] }),
+    },
     { removal: removal({ block_hashes: [1, new Uint8Array(32)] }) },
   ],
   too_many_hashes: [
-    { removal: removal({ block_hashes: new Array(LIMITS.hashesPerEvent.value + 1).fill(1) }) },
+    { removal: removal({ block_hashes: many(LIMITS.hashesPerEvent.value + 1, 1) }) },
   ],
   parent_invalid: [
     { store: store({ parent_block_hash: "a" }) },
@@ -106,16 +111,19 @@ const SAMPLES: Readonly<Record<RefusalReason, readonly Sample[]>> = {
   parent_is_own_hash: [{ store: store({ parent_block_hash: 9 }) }],
   hash_repeated: [{ store: store({ block_hashes: [9, 9], token_ids: [1, 2, 3, 4, 5, 6, 7, 8] }) }],
   tokens_invalid: [{ store: store({ token_ids: [1, 2, 3, -4] }) }],
-  too_many_tokens: [
-    { store: store({ token_ids: new Array(LIMITS.tokensPerEvent.value + 1).fill(1) }) },
-  ],
+  too_many_tokens: [{ store: store({ token_ids: many(LIMITS.tokensPerEvent.value + 1, 1) }) }],
   tokens_misaligned: [{ store: store({ token_ids: [1, 2, 3, 4, 5] }) }],
   block_size_invalid: [{ store: store({ block_size: 0 }) }, { store: store({ block_size: -4 }) }],
   extra_keys_invalid: [{ store: store({ extra_keys: [null, null] }) }],
   lookahead_invalid: [{ store: store({ lookahead_token_ids: [[5], [6]] }) }],
   text_invalid: [
     { payload: encodeWith(batchOf({ ...namedRemoval(), [raw(0)]: 1 }), [7]) },
-    { payload: encodeWith(batchOf({ ...namedStore({ ...PLAIN, block_hashes: [9] }), [raw(0)]: 1 }), [7]) },
+    {
+      payload: encodeWith(
+        batchOf({ ...namedStore({ ...PLAIN, block_hashes: [9] }), [raw(0)]: 1 }),
+        [7],
+      ),
+    },
   ],
   text_too_long: [
     { store: store({ lora_name: LONG }) },
@@ -158,12 +166,20 @@ const SAMPLES: Readonly<Record<RefusalReason, readonly Sample[]>> = {
   ],
   lookahead_contradicts: [{ store: store({ lookahead_token_ids: [[5]] }) }],
   block_size_contradicts: [
-    { store: store({ block_size: 8, token_ids: [1, 2, 3, 4, 5, 6, 7, 8] }), engine: { groups: [group(0, { blockSizeTokens: 4 })] } },
+    {
+      store: store({ block_size: 8, token_ids: [1, 2, 3, 4, 5, 6, 7, 8] }),
+      engine: { groups: [group(0, { blockSizeTokens: 4 })] },
+    },
   ],
   roster_contradicts: [
-    { store: store({ group_idx: 5 }), engine: { groups: [group(0), group(1)], isRosterComplete: true } },
+    {
+      store: store({ group_idx: 5 }),
+      engine: { groups: [group(0), group(1)], isRosterComplete: true },
+    },
   ],
-  group_private: [{ store: store({ group_idx: 5 }), engine: { groups: [group(5, { isPrivate: true })] } }],
+  group_private: [
+    { store: store({ group_idx: 5 }), engine: { groups: [group(5, { isPrivate: true })] } },
+  ],
   place_contradicts: [{ store: store({ block_hashes: [1], token_ids: [5, 6, 7, 8] }) }],
   hash_replaced: [{ store: store({ block_hashes: [9], token_ids: [1, 2, 3, 4] }) }],
 };
@@ -215,10 +231,9 @@ function provoke(reason: RefusalReason, sample: Sample): Outcome {
 }
 
 const rows = new Map(
-  tableRows(readText("docs/protocol.md"), "refusals").map(([name = "", costs = "", withdraws = ""]) => [
-    name.replaceAll("`", ""),
-    { costs, withdraws },
-  ]),
+  tableRows(readText("docs/protocol.md"), "refusals").map(
+    ([name = "", costs = "", withdraws = ""]) => [name.replaceAll("`", ""), { costs, withdraws }],
+  ),
 );
 
 describe.each(REFUSAL_REASONS)("the refusal %s", (reason) => {
@@ -251,7 +266,10 @@ describe.each(REFUSAL_REASONS)("the refusal %s", (reason) => {
         expect(withdraws, name).toMatch(/^removal(?: or clear)?: its scope/);
         expect(outcome.after, name).toBeLessThan(2n);
       } else {
-        expect(outcome.outputs.filter((type) => type === "epoch" || type === "withdraw"), name).toEqual([]);
+        expect(
+          outcome.outputs.filter((type) => type === "epoch" || type === "withdraw"),
+          name,
+        ).toEqual([]);
         expect(outcome.after, name).toBeGreaterThanOrEqual(2n);
       }
     }
@@ -261,7 +279,9 @@ describe.each(REFUSAL_REASONS)("the refusal %s", (reason) => {
 test("a store in one medium too many is refused and takes nothing away", () => {
   const media = LIMITS.mediaPerRank.value;
   const stores = Array.from({ length: media }, (_, index) => store({ medium: `TIER${index}` }));
-  const { refused, outputs, after } = provoke("too_many_media", { payload: encodeWire(batchOf(...stores)) });
+  const { refused, outputs, after } = provoke("too_many_media", {
+    payload: encodeWire(batchOf(...stores)),
+  });
   expect(refused).toBe(1n);
   expect(outputs.filter((type) => type !== "engine")).toEqual(["batch"]);
   expect(after).toBeGreaterThanOrEqual(2n);

@@ -48,7 +48,9 @@ export const fileIsShort: Rule = (file) => {
 
 export const hasHeader: Rule = (file) => {
   if (posix.basename(file.path) === "index.ts") return [];
-  const text = file.text.startsWith("#!") ? file.text.slice(file.text.indexOf("\n") + 1) : file.text;
+  const text = file.text.startsWith("#!")
+    ? file.text.slice(file.text.indexOf("\n") + 1)
+    : file.text;
   const header = /^\/\*\*\n([\s\S]*?)\*\//.exec(text)?.[1] ?? "";
   const parts = ["What it is:", "Owns:", "Refuses:", "Does not do:"];
   return parts
@@ -59,8 +61,7 @@ export const hasHeader: Rule = (file) => {
 export const hasNoAny: Rule = (file) =>
   find("any", file, file.code, /(?:[:<|&,=]\s*|\bas\s+|\bextends\s+)any\b(?!\s*[(:.])|\bany\[\]/g);
 
-export const hasNoNonNull: Rule = (file) =>
-  find("non-null", file, file.code, /[\w$)\]]!(?!=)/g);
+export const hasNoNonNull: Rule = (file) => find("non-null", file, file.code, /[\w$)\]]!(?!=)/g);
 
 export const hasNoSuppression: Rule = (file) =>
   find(
@@ -72,20 +73,24 @@ export const hasNoSuppression: Rule = (file) =>
 
 /** Casts that prove nothing: ` as T`; `as const` and renaming imports are none. */
 export function casts(file: SourceFile): readonly Violation[] {
-  const code = file.code.replace(/\b(?:import|export)\b[^;=]*?\bfrom\b|\bexport\s*\{[^}]*\}/g, (part) =>
-    part.replace(/[^\n]/g, " "),
+  const code = file.code.replace(
+    /\b(?:import|export)\b[^;=]*?\bfrom\b|\bexport\s*\{[^}]*\}/g,
+    (part) => part.replace(/[^\n]/g, " "),
   );
   return find("cast", file, code, /\sas\s+(?!const\b)[\w$({["'`]+/g);
 }
 
 const AMBIENT =
-  /\b(?:Date\.now|new Date|performance\.now|setTimeout|setInterval|Math\.random|randomBytes|randomUUID|getRandomValues|process\.(?:env|exit|argv|on|once|hrtime|stdout|stderr))\b/g;
+  /\b(?:Date\.now|new Date|performance\.now|setTimeout|setInterval|Math\.random|randomBytes|randomUUID|getRandomValues|process\.(?:env|exit|on|once|hrtime))\b/g;
+/** What a command line has to do with its process. */
+const TERMINAL = /\bprocess\.(?:exitCode|argv|stdout|stderr|stdin)\b|\bconsole\./g;
 
-/** Time, randomness and the process belong to src/runtime. `process.exitCode` is free in src/cli. */
+/** Time, randomness and the process belong to src/runtime; what a terminal sees, to src/cli as well. */
 export const isWithoutAmbient: Rule = (file) => {
   if (file.path.startsWith("src/runtime/")) return [];
-  const pattern = file.path.startsWith("src/cli/") ? AMBIENT : new RegExp(`${AMBIENT.source}|\\bprocess\\.exitCode\\b`, "g");
-  return find("ambient", file, file.code, pattern);
+  const found = find("ambient", file, file.code, AMBIENT);
+  if (file.path.startsWith("src/cli/")) return found;
+  return [...found, ...find("ambient", file, file.code, TERMINAL)];
 };
 
 export const throwsNoBareError: Rule = (file) =>
@@ -164,12 +169,19 @@ export const ALLOWED_IMPORTS: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** What `protocol` and `prefix-index` may take from the runtime: the assertion, no seam to the world. */
-const INVARIANT_NAMES: ReadonlySet<string> = new Set(["invariant", "unreachable", "InvariantViolation"]);
+const INVARIANT_NAMES: ReadonlySet<string> = new Set([
+  "invariant",
+  "unreachable",
+  "InvariantViolation",
+]);
 
 /** The package of a path or of a specifier: "src/bridge/x.ts" is "bridge", "zod/v4" is "zod". */
 export function packageOf(name: string): string {
   if (name.startsWith("src/")) return name.split("/")[1] ?? "";
-  return name.split("/").slice(0, name.startsWith("@") ? 2 : 1).join("/");
+  return name
+    .split("/")
+    .slice(0, name.startsWith("@") ? 2 : 1)
+    .join("/");
 }
 
 export const importsInDirection: Rule = (file) => {
@@ -190,7 +202,8 @@ export const importsInDirection: Rule = (file) => {
       : allowed.includes(packageOf(specifier));
     if (!isAllowed) found.push({ rule: "import direction", where: file.path, what: specifier });
   }
-  if (["protocol", "prefix-index"].includes(packageOf(file.path))) found.push(...runtimeNames(file));
+  if (["protocol", "prefix-index"].includes(packageOf(file.path)))
+    found.push(...runtimeNames(file));
   return found;
 };
 
@@ -212,7 +225,10 @@ export function importCycles(files: readonly SourceFile[]): readonly string[] {
   const targets = new Map<string, readonly string[]>();
   for (const file of files) {
     const own = importsOf(file).filter((specifier) => specifier.startsWith("."));
-    targets.set(file.path, own.map((to) => posix.join(posix.dirname(file.path), to)));
+    targets.set(
+      file.path,
+      own.map((to) => posix.join(posix.dirname(file.path), to)),
+    );
   }
   const cycles: string[] = [];
   const done = new Set<string>();

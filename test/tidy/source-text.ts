@@ -49,7 +49,7 @@ export function lineOf(text: string, offset: number): number {
 }
 
 function classify(text: string): Kind[] {
-  const kinds: Kind[] = new Array<Kind>(text.length).fill("code");
+  const kinds: Kind[] = Array.from({ length: text.length }, () => "code");
   /** Open braces of code inside templates: where the count comes back to, the template goes on. */
   const templates: number[] = [];
   let braces = 0;
@@ -122,7 +122,8 @@ function beginsRegExp(text: string, at: number): boolean {
   let i = at - 1;
   while (i >= 0 && (text[i] === " " || text[i] === "\n" || text[i] === "\t")) i--;
   if (i < 0) return true;
-  if (/[\w$)\]]/.test(text[i] ?? "")) return /\b(return|typeof|case)$/.test(text.slice(Math.max(0, i - 8), i + 1));
+  if (/[\w$)\]]/.test(text[i] ?? ""))
+    return /\b(return|typeof|case)$/.test(text.slice(Math.max(0, i - 8), i + 1));
   return text[i] !== "}";
 }
 

@@ -139,7 +139,9 @@ describe("ports of ranks", () => {
   test("ipc and a free port serve one rank", () => {
     const ipc = { "engine-endpoint": "ipc:///run/kv.sock" };
     expect(endpoints(ipc)).toEqual(["ipc:///run/kv.sock"]);
-    expect(refused({ ...ipc, "engine-dp-ranks": "0,1" }).message).toContain("engine.endpoint: an ipc");
+    expect(refused({ ...ipc, "engine-dp-ranks": "0,1" }).message).toContain(
+      "engine.endpoint: an ipc",
+    );
     const free = { "engine-endpoint": "tcp://127.0.0.1:*", "engine-mode": "bind" };
     expect(endpoints(free)).toEqual(["tcp://127.0.0.1:*"]);
     expect(refused({ ...free, "engine-dp-ranks": "0,1" }).message).toContain("a free port");

@@ -52,10 +52,12 @@ export function keysAt(
   namespace: Namespace = PLAIN,
 ): Uint8Array {
   const bytes = new Uint8Array(ends.length * 8);
+  const root = HASHER.rootWords(namespace);
+  const state = new PrefixState();
+  state.load(root, 0, 0);
   for (const [i, end] of ends.entries()) {
-    const state = new PrefixState();
-    state.load(HASHER.rootWords(namespace), 0, 0);
-    state.absorb(tokens, 0, end);
+    if (end < state.endTokens) state.load(root, 0, 0);
+    state.absorb(tokens, state.endTokens, end);
     state.finish();
     writeKey(bytes, i * 8, state.keyLow, state.keyHigh);
   }

@@ -202,7 +202,8 @@ export declare type Start = Message<"kvgroup.v1.Start"> & {
   cursor?: Cursor | undefined;
 
   /**
-   * True = continued from the request's cursor, nothing is forgotten. False = forget all; a snapshot follows.
+   * True = continued from the request's cursor, nothing is forgotten. False = forget all; a snapshot follows
+   * (in ENGINE there is none: the stream goes on from here, and `completeness` says what that misses).
    *
    * @generated from field: bool is_resumed = 3;
    */
@@ -312,7 +313,7 @@ export declare type Batch = Message<"kvgroup.v1.Batch"> & {
   batch?: KvGroupBatch | undefined;
 
   /**
-   * State of the view after this batch.
+   * State of the view after this batch. Not said in ENGINE, where only `start` tells.
    *
    * @generated from field: kvgroup.v1.Completeness completeness = 3;
    */
@@ -681,9 +682,9 @@ export declare const CompletenessSchema: GenEnum<Completeness>;
 export declare const BridgeService: GenService<{
   /**
    * Follows one rank. The first message is always `start`. The stream ends only by an error, by the client
-   * or by the bridge's shutdown (UNAVAILABLE). Errors: NOT_FOUND (no such rank), FAILED_PRECONDITION (key
-   * scheme or seed differs), PERMISSION_DENIED (projection not allowed), RESOURCE_EXHAUSTED (too many
-   * subscribers).
+   * or by the bridge's shutdown (UNAVAILABLE). Errors: NOT_FOUND (no such rank), INVALID_ARGUMENT (unknown
+   * projection), FAILED_PRECONDITION (key scheme or seed differs), PERMISSION_DENIED (projection not allowed),
+   * RESOURCE_EXHAUSTED (too many subscribers).
    *
    * @generated from rpc kvgroup.v1.BridgeService.Subscribe
    */
