@@ -50,13 +50,41 @@ async function configTables() {
   return found;
 }
 
+/** The table with its columns padded, as the formatter wants it. */
+function aligned(table) {
+  const rows = table
+    .trim()
+    .split("\n")
+    .map((line) =>
+      line
+        .slice(1, -1)
+        .split(/(?<!\\)\|/)
+        .map((cell) => cell.trim()),
+    );
+  const isRule = (cell) => /^-+$/.test(cell);
+  const widths = rows[0].map((_, column) =>
+    Math.max(3, ...rows.map((row) => (isRule(row[column]) ? 0 : [...row[column]].length))),
+  );
+  const line = (row) =>
+    row
+      .map((cell, column) =>
+        isRule(cell)
+          ? "-".repeat(widths[column])
+          : cell + " ".repeat(widths[column] - [...cell].length),
+      )
+      .join(" | ");
+  return rows.map((row) => `| ${line(row)} |`).join("\n");
+}
+
 /** The text of one file with every generated table current. */
 export async function withCurrentTables(text) {
   const generated = { limits: await limitsTable() };
   const config = await configTables();
   const fill = (kind, tables, end) => (whole, name) => {
     const table = tables[name];
-    return table === undefined ? whole : `<!-- ${kind}:${name} -->\n${table}\n<!-- /${end} -->`;
+    return table === undefined
+      ? whole
+      : `<!-- ${kind}:${name} -->\n${aligned(table)}\n<!-- /${end} -->`;
   };
   return text
     .replace(

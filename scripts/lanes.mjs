@@ -22,10 +22,23 @@ for (const lane of lanes) {
   const started = Date.now();
   const run = spawnSync(
     process.execPath,
-    ["node_modules/vitest/vitest.mjs", "run", `test/${lane}/`, "--reporter=dot", "--reporter=json", `--outputFile.json=${report}`],
+    [
+      "node_modules/vitest/vitest.mjs",
+      "run",
+      `test/${lane}/`,
+      "--reporter=dot",
+      "--reporter=json",
+      `--outputFile.json=${report}`,
+    ],
     { stdio: "inherit" },
   );
-  let counts = { numPassedTests: 0, numFailedTests: 0, numPendingTests: 0, numTodoTests: 0, success: false };
+  let counts = {
+    numPassedTests: 0,
+    numFailedTests: 0,
+    numPendingTests: 0,
+    numTodoTests: 0,
+    success: false,
+  };
   try {
     counts = JSON.parse(readFileSync(report, "utf8"));
   } catch {

@@ -7,8 +7,8 @@
 import { create } from "@bufbuild/protobuf";
 import {
   type KvGroupEvent,
-  KvGroupEvent_Operation as Operation,
   KvGroupEventSchema,
+  KvGroupEvent_Operation as Operation,
 } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
 import { blockHashBytes, type GroupId, writeKey } from "@kv-group-bridge/protocol";
 import type { Block, Slot } from "./block.ts";

@@ -7,8 +7,9 @@
  * Does not do: give values a meaning. Of two equal names in one map the last one counts, as in
  * Python.
  */
-import { DecodeError, Decoder } from "@msgpack/msgpack";
+
 import { LIMITS, ok, type Result, refuse } from "@kv-group-bridge/protocol";
+import { DecodeError, Decoder } from "@msgpack/msgpack";
 import { prescan } from "./prescan.ts";
 
 /**

@@ -69,8 +69,7 @@ export function deriveLayout(
   }
   const hash = hints.hashBlockSizeTokens ?? (isKnown ? (isSingle ? scheduler : unit) : undefined);
   return {
-    schedulerBlockSizeTokens:
-      hints.schedulerBlockSizeTokens ?? (isKnown ? scheduler : undefined),
+    schedulerBlockSizeTokens: hints.schedulerBlockSizeTokens ?? (isKnown ? scheduler : undefined),
     hashBlockSizeTokens: hash,
     isFine: hints.isFine ?? (isKnown && hash !== undefined ? isFineMode(groups, hash) : undefined),
     isStated,

@@ -103,7 +103,11 @@ export class EngineFacts {
       return refuse("roster_contradicts", "group_idx");
     }
     let group = this.learnt.get(groupId);
-    if (group === undefined && stated === undefined && this.groupCount() >= LIMITS.groupsPerRank.value) {
+    if (
+      group === undefined &&
+      stated === undefined &&
+      this.groupCount() >= LIMITS.groupsPerRank.value
+    ) {
       return refuse("too_many_groups", "group_idx");
     }
     const kind = event.kind === NO_KIND && stated?.kind !== undefined ? undefined : event.kind;
@@ -207,7 +211,9 @@ export class EngineFacts {
     const said = event.lookaheadTokens?.[0]?.length ?? 0;
     const known = this.lookaheadTokens;
     if (known !== undefined) {
-      return known === said ? ok(undefined) : refuse("lookahead_contradicts", "lookahead_token_ids");
+      return known === said
+        ? ok(undefined)
+        : refuse("lookahead_contradicts", "lookahead_token_ids");
     }
     this.learntLookahead = said;
     if (said > 0) this.currentRevision += 1;

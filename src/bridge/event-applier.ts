@@ -126,8 +126,7 @@ export class EventApplier {
     this.parts.counters.add("events_removed");
     for (const note of event.notes) this.parts.refuse(note);
     // In an ungrouped stream everything is filed under group 0, and copies are counted there as everywhere.
-    const groupId =
-      event.groupId ?? (this.grouping === "ungrouped" ? this.firstGroup : undefined);
+    const groupId = event.groupId ?? (this.grouping === "ungrouped" ? this.firstGroup : undefined);
     this.parts.mirror.remove(groupId === event.groupId ? event : { ...event, groupId });
   }
 
@@ -135,8 +134,7 @@ export class EventApplier {
     this.parts.refuse(event.refusal);
     if (event.tag === undefined) return;
     const isNamed =
-      this.unknownNames.has(event.tag) ||
-      this.unknownNames.size < LIMITS.unknownEventNames.value;
+      this.unknownNames.has(event.tag) || this.unknownNames.size < LIMITS.unknownEventNames.value;
     if (isNamed) this.unknownNames.add(event.tag);
     this.parts.counters.add(`events_unknown.${isNamed ? event.tag : "other"}`);
   }

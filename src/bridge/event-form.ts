@@ -41,7 +41,9 @@ export interface EventForm {
 /** A decoded map: no list, no bytes. */
 export function isNamedMap(value: unknown): value is Readonly<Record<string, unknown>> {
   return (
-    typeof value === "object" && value !== null && !Array.isArray(value) &&
+    typeof value === "object" &&
+    value !== null &&
+    !Array.isArray(value) &&
     !(value instanceof Uint8Array)
   );
 }

@@ -50,7 +50,9 @@ export function parseFrames(
 ): Result<LiveMessage> {
   const [topicFrame, sequenceFrame, payload] = frames;
   if (
-    frames.length !== 3 || topicFrame === undefined || sequenceFrame === undefined ||
+    frames.length !== 3 ||
+    topicFrame === undefined ||
+    sequenceFrame === undefined ||
     payload === undefined
   ) {
     return refuse("frame_count", "frames");

@@ -4,13 +4,13 @@ export {
   type RunningBridge,
   runBridge,
 } from "./bridge-process.ts";
+export { parseEngineDescription } from "./config-engine.ts";
 export {
   type EngineConfig,
   type GroupConfig,
   type RemovalRule,
   UNSTATED_ENGINE,
 } from "./engine-config.ts";
-export { parseEngineDescription } from "./config-engine.ts";
 export { FanOut, type FanOutOptions } from "./fan-out.ts";
 export type { RankOutput, RankView, SnapshotReader } from "./rank-output.ts";
 export { RankPipeline, type RankPipelineOptions } from "./rank-pipeline.ts";

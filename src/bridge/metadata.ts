@@ -26,7 +26,10 @@ const text = z.string().max(LIMITS.textBytes.value);
 const uint32 = z.preprocess(narrowInteger, z.custom<number>(isUint32));
 const int64 = z.union([
   z.int().transform((value) => BigInt(value)),
-  z.bigint().min(-(1n << 63n)).max((1n << 63n) - 1n),
+  z
+    .bigint()
+    .min(-(1n << 63n))
+    .max((1n << 63n) - 1n),
 ]);
 
 const removalShape = {

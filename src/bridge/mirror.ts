@@ -241,7 +241,8 @@ export class Mirror {
 
   /** Says everything that is held of a block which has just got its place. */
   private announce(block: Block): void {
-    for (const slot of this.slots.all()) if (block.copiesIn(slot) > 0) this.sink.stored(slot, block);
+    for (const slot of this.slots.all())
+      if (block.copiesIn(slot) > 0) this.sink.stored(slot, block);
   }
 
   /** Another hash has the same key: what vLLM hashes but does not publish has changed. The older one goes. */
@@ -295,7 +296,6 @@ export class Mirror {
     }
   }
 }
-
 
 function keyText(block: Block): string {
   return keyOf(block.keyLow, block.keyHigh);

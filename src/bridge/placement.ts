@@ -7,7 +7,7 @@
  */
 import {
   type ItemStart,
-  KeyedHasher,
+  type KeyedHasher,
   type Namespace,
   PLAIN,
   PrefixState,
@@ -17,7 +17,12 @@ import { type BlockExtras, NO_EXTRAS, readBlockExtras } from "./block-extras.ts"
 import type { StoreEvent } from "./vllm-event.ts";
 
 /** Receives the place of the i-th hash; returning false ends the walk. */
-export type PlaceSink = (index: number, state: PrefixState, keyLow: number, keyHigh: number) => boolean;
+export type PlaceSink = (
+  index: number,
+  state: PrefixState,
+  keyLow: number,
+  keyHigh: number,
+) => boolean;
 
 /** Walks dense stores. One per rank; `hasher` carries the fleet's seed. */
 export class Placement {

@@ -34,7 +34,12 @@ function fixedSizes(): Uint8Array {
   const sizes = new Uint8Array(256);
   sizes.fill(1, 0x00, 0x80).fill(1, 0xe0);
   for (const head of [0xc0, 0xc2, 0xc3]) sizes[head] = 1;
-  for (const [head, size] of [[0xcc, 2], [0xcd, 3], [0xce, 5], [0xcf, 9]] as const) {
+  for (const [head, size] of [
+    [0xcc, 2],
+    [0xcd, 3],
+    [0xce, 5],
+    [0xcf, 9],
+  ] as const) {
     sizes[head] = size;
     sizes[head + 4] = size;
   }

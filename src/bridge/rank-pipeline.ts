@@ -22,7 +22,7 @@ import {
   WithdrawSchema,
 } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import { EngineDescriptionSchema } from "@kv-group-bridge/gen/kvgroup/v1/engine_pb";
-import { type KvGroupEvent, KvGroupBatchSchema } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
+import { KvGroupBatchSchema, type KvGroupEvent } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
 import {
   type DpRank,
   type Epoch,
@@ -41,7 +41,7 @@ import type { EngineConfig } from "./engine-config.ts";
 import { EngineFacts } from "./engine-facts.ts";
 import { EventApplier } from "./event-applier.ts";
 import { parseFrames } from "./frames.ts";
-import { Mirror, MIRROR_DEFAULTS, type MirrorOptions } from "./mirror.ts";
+import { MIRROR_DEFAULTS, Mirror, type MirrorOptions } from "./mirror.ts";
 import { Placement } from "./placement.ts";
 import type { RankOutput, RankView, SnapshotReader } from "./rank-output.ts";
 import { SequenceGate } from "./sequence-gate.ts";

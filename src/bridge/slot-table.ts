@@ -10,11 +10,7 @@ import type { Residency } from "./vllm-event.ts";
 
 /** True for what the engine's own lookup reads. "LOCAL" and nothing said are the same. */
 export function isLocalGpu(residency: Residency): boolean {
-  return (
-    residency.medium === "GPU" &&
-    localityOf(residency) === "" &&
-    residency.ownership === ""
-  );
+  return residency.medium === "GPU" && localityOf(residency) === "" && residency.ownership === "";
 }
 
 function localityOf(residency: Residency): string {

@@ -6,14 +6,7 @@
  * Does not do: compare events with each other or with the past, count refusals, know which rank it
  * serves.
  */
-import {
-  isUint32,
-  LIMITS,
-  ok,
-  type Refusal,
-  type Result,
-  refuse,
-} from "@kv-group-bridge/protocol";
+import { isUint32, LIMITS, ok, type Refusal, type Result, refuse } from "@kv-group-bridge/protocol";
 import type { HashOptions } from "./block-hashes.ts";
 import { decodePayload, ODD_NAME } from "./decode.ts";
 import { type EventForm, isNamedMap, parseEventForm } from "./event-form.ts";

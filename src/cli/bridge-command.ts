@@ -60,9 +60,7 @@ export async function bridgeCommand(given: ServiceFlags): Promise<void> {
   log.flush();
 }
 
-function serverTls(
-  material: ReturnType<typeof readTls>,
-): Parameters<typeof bridgeSettings>[1] {
+function serverTls(material: ReturnType<typeof readTls>): Parameters<typeof bridgeSettings>[1] {
   if (material === undefined) return undefined;
   const { cert, key, ca } = material;
   if (cert === undefined || key === undefined) {

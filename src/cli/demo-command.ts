@@ -17,10 +17,7 @@ import { engineDescriptionOfTrace } from "./trace-engine.ts";
 import { openTrace, type Trace } from "./trace-file.ts";
 
 /** The built-in trace: one full-attention group and five sliding-window groups. */
-const BUILT_IN_TRACE = join(
-  import.meta.dirname,
-  "../../../test/fixtures/traces/gemma.jsonl.gz",
-);
+const BUILT_IN_TRACE = join(import.meta.dirname, "../../../test/fixtures/traces/gemma.jsonl.gz");
 const WORKER = "recorded-engine";
 
 /** Flags as given. */
@@ -42,7 +39,9 @@ export async function demoCommand(options: DemoOptions): Promise<number> {
   const children: ChildService[] = [];
   try {
     const { publish, replay } = await player.open();
-    say(`engine:  ${basename(file)}, recorded from vLLM ${trace.engine.vllm}, publishes on ${publish}`);
+    say(
+      `engine:  ${basename(file)}, recorded from vLLM ${trace.engine.vllm}, publishes on ${publish}`,
+    );
     const bridge = await startBridge(folder, trace, { publish, replay });
     children.push(bridge);
     say(`bridge:  process serves on 127.0.0.1:${bridge.port}`);
@@ -94,9 +93,7 @@ function startBridge(
 }
 
 function startGateway(folder: string, bridge: ChildService, dpRank: number): Promise<ChildService> {
-  const workers = [
-    { name: WORKER, url: `http://127.0.0.1:${bridge.port}`, dp_ranks: [dpRank] },
-  ];
+  const workers = [{ name: WORKER, url: `http://127.0.0.1:${bridge.port}`, dp_ranks: [dpRank] }];
   const flags = [
     ["workers", JSON.stringify(workers)],
     ["keys-seed-file", join(folder, "seed")],

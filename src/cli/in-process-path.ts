@@ -6,7 +6,13 @@
  * Does not do: time. The clock stands still, so nothing is ever stale; heartbeats are sent by `heartbeat`.
  */
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
-import { type EngineConfig, FanOut, RankPipeline, type Subscriber, toResponse } from "@kv-group-bridge/bridge";
+import {
+  type EngineConfig,
+  FanOut,
+  RankPipeline,
+  type Subscriber,
+  toResponse,
+} from "@kv-group-bridge/bridge";
 import { createGateway, type Gateway, type Query, type RankAnswer } from "@kv-group-bridge/gateway";
 import { Projection, SubscribeResponseSchema } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import { type DpRank, KeyedHasher, parseEpoch } from "@kv-group-bridge/protocol";

@@ -6,7 +6,11 @@
  */
 import { type Client, createClient } from "@connectrpc/connect";
 import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
-import { AnswerState, type RankState, ScoreService } from "@kv-group-bridge/gen/kvgroup/v1/score_pb";
+import {
+  AnswerState,
+  type RankState,
+  ScoreService,
+} from "@kv-group-bridge/gen/kvgroup/v1/score_pb";
 import { KvEventsError } from "@kv-group-bridge/protocol";
 import { systemClock, systemTimers } from "@kv-group-bridge/runtime";
 import type { TracePrompt } from "./trace-file.ts";
@@ -85,8 +89,12 @@ export class ScoreClient {
       const rank = ranks.find((candidate) => candidate.worker === this.worker);
       if (rank !== undefined && isReached(rank)) return;
       if (systemClock.monotonicMs() > deadline) {
-        const state = rank === undefined ? "unknown" : `${rank.subscriptionState} ${rank.lastError}`;
-        throw new KvEventsError("bridge_unreachable", `the gateway did not follow in time: ${state}`);
+        const state =
+          rank === undefined ? "unknown" : `${rank.subscriptionState} ${rank.lastError}`;
+        throw new KvEventsError(
+          "bridge_unreachable",
+          `the gateway did not follow in time: ${state}`,
+        );
       }
       await new Promise<void>((resolve) => {
         systemTimers.after(LOOK_EVERY_MS, resolve);

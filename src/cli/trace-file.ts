@@ -22,7 +22,12 @@ export interface TracePrompt {
 /** One entry after the header, in true order. */
 export type TraceEntry =
   | { readonly type: "frame"; readonly frames: readonly Uint8Array[] }
-  | { readonly type: "lookup"; readonly line: number; readonly prompt: TracePrompt; readonly native: number }
+  | {
+      readonly type: "lookup";
+      readonly line: number;
+      readonly prompt: TracePrompt;
+      readonly native: number;
+    }
   | { readonly type: "restart" };
 
 const groupSchema = z.looseObject({
@@ -112,7 +117,10 @@ async function* readLines(path: string): AsyncGenerator<string> {
   }
 }
 
-async function* readEntries(path: string, lines: AsyncGenerator<string>): AsyncGenerator<TraceEntry> {
+async function* readEntries(
+  path: string,
+  lines: AsyncGenerator<string>,
+): AsyncGenerator<TraceEntry> {
   let number = 1;
   for await (const text of lines) {
     number += 1;
@@ -146,9 +154,12 @@ function toPrompt(path: string, line: number, lookup: z.infer<typeof lookupSchem
   const ranges = lookup.ranges ?? (lookup.range === undefined ? undefined : [lookup.range]);
   let tokens: Uint32Array;
   if (ranges !== undefined) {
-    tokens = new Uint32Array(ranges.reduce((sum, [from, to]) => sum + Math.max(0, to - from + 1), 0));
+    tokens = new Uint32Array(
+      ranges.reduce((sum, [from, to]) => sum + Math.max(0, to - from + 1), 0),
+    );
     let at = 0;
-    for (const [from, to] of ranges) for (let token = from; token <= to; token++) tokens[at++] = token;
+    for (const [from, to] of ranges)
+      for (let token = from; token <= to; token++) tokens[at++] = token;
   } else if (lookup.tokens !== undefined) {
     tokens = Uint32Array.from(lookup.tokens);
   } else {

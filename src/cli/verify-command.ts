@@ -37,15 +37,20 @@ export async function verifyCommand(files: readonly string[], isJson: boolean): 
   const { lookups, equal, above, below } = sum;
   if (isJson) print(JSON.stringify({ sum }));
   else {
-    print(`${sum.files} files, ${lookups} lookups judged: ${equal} equal, ${above} above, ${below} below`);
-    print(sum.bad === 0 ? "every file is as it must be" : `${sum.bad} files are NOT as they must be`);
+    print(
+      `${sum.files} files, ${lookups} lookups judged: ${equal} equal, ${above} above, ${below} below`,
+    );
+    print(
+      sum.bad === 0 ? "every file is as it must be" : `${sum.bad} files are NOT as they must be`,
+    );
   }
   return sum.files > 0 && sum.bad === 0 ? 0 : 1;
 }
 
 function verdict(report: TraceReport): string {
   const refused = Object.entries(report.refusals);
-  if (refused.length > 0) return `WRONG: refused ${refused.map((pair) => pair.join(" ")).join(", ")}`;
+  if (refused.length > 0)
+    return `WRONG: refused ${refused.map((pair) => pair.join(" ")).join(", ")}`;
   if (report.unsupported !== undefined) return `not judged: ${report.unsupported}`;
   if (!report.isGood) return "WRONG";
   return report.isUpperBoundOnly

@@ -4,7 +4,7 @@
  * Refuses: files that are no traces (`trace_invalid`).
  * Does not do: print prompts. A mismatch names the file's line, which holds everything needed to replay it.
  */
-import { parseDpRank, KvEventsError } from "@kv-group-bridge/protocol";
+import { KvEventsError, parseDpRank } from "@kv-group-bridge/protocol";
 import { InProcessPath } from "./in-process-path.ts";
 import { engineConfigOfTrace } from "./trace-engine.ts";
 import { openTrace } from "./trace-file.ts";

@@ -138,7 +138,8 @@ export const gatewayFields = {
     type: host,
     fallback: "127.0.0.1",
     unit: "",
-    description: "address of probes and metrics, plain HTTP; beyond loopback it needs health.public",
+    description:
+      "address of probes and metrics, plain HTTP; beyond loopback it needs health.public",
   }),
   healthPort: configField({
     name: "health.port",

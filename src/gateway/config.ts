@@ -7,10 +7,10 @@
  * Does not do: read files or the environment (the caller passes both in), or load key material.
  */
 import {
-  checkListener,
-  chooseSeed,
   type ConfigSources,
   type ConfigValues,
+  checkListener,
+  chooseSeed,
   configInvalid,
   isLoopback,
   KvEventsError,
@@ -171,11 +171,7 @@ function bridgeTlsFiles(values: Values): TlsFiles | undefined {
   return cert === undefined && ca === undefined ? undefined : { cert, key, ca };
 }
 
-function refuseHalfPair(
-  group: string,
-  cert: string | undefined,
-  key: string | undefined,
-): void {
+function refuseHalfPair(group: string, cert: string | undefined, key: string | undefined): void {
   if ((cert === undefined) === (key === undefined)) return;
   throw configInvalid([`${group}.${cert === undefined ? "tls_cert" : "tls_key"}: missing`]);
 }

@@ -49,6 +49,8 @@ export class HttpListener {
   private readonly server: Server;
   private readonly sockets = new Set<Socket>();
   private readonly sessions = new Set<ServerHttp2Session>();
+  /** Cleartext connections that have not said what they speak. */
+  private readonly undecided = new Set<Socket>();
   private readonly closeIdle: () => void;
 
   /** Fails with `tls_invalid`. Does not listen. */
@@ -70,7 +72,8 @@ export class HttpListener {
       this.closeIdle = () => {};
     }
     this.server.maxConnections = MAX_CONNECTIONS;
-    this.server.on(tls === undefined ? "connection" : "secureConnection", (socket: Socket) => {
+    // With TLS these are the connections below it: a handshake that never ends is among them.
+    this.server.on("connection", (socket: Socket) => {
       this.sockets.add(socket);
       socket.on("error", () => socket.destroy());
       socket.once("close", () => this.sockets.delete(socket));
@@ -88,6 +91,7 @@ export class HttpListener {
     const closed = new Promise<void>((resolve) => this.server.close(() => resolve()));
     for (const session of this.sessions) session.close();
     this.closeIdle();
+    for (const socket of this.undecided) socket.destroy();
     const cancel = this.timers.after(graceMs, () => {
       for (const socket of this.sockets) socket.destroy();
     });
@@ -105,7 +109,11 @@ export class HttpListener {
 
   private route(socket: Socket, http1: ReturnType<typeof createHttp1>, http2: Http2Server): void {
     const cancel = this.timers.after(LIMITS.connectTimeoutMs.value, () => socket.destroy());
-    socket.once("close", cancel);
+    this.undecided.add(socket);
+    socket.once("close", () => {
+      cancel();
+      this.undecided.delete(socket);
+    });
     let head = Buffer.alloc(0);
     const onReadable = (): void => {
       const chunk: unknown = socket.read();
@@ -114,6 +122,7 @@ export class HttpListener {
       const start = head.toString("latin1", 0, HTTP2_PREFACE.length);
       if (start.length < HTTP2_PREFACE.length && HTTP2_PREFACE.startsWith(start)) return;
       cancel();
+      this.undecided.delete(socket);
       socket.off("readable", onReadable);
       socket.unshift(head);
       (start === HTTP2_PREFACE ? http2 : http1).emit("connection", socket);

@@ -14,6 +14,14 @@ export {
 } from "./answer.ts";
 export { AnswerBuffer, type RankAnswer } from "./answer-buffer.ts";
 export {
+  type GatewayConfig,
+  type GatewayConfigSources,
+  type GatewayTls,
+  gatewaySettings,
+  parseGatewayConfig,
+  printGatewayConfig,
+} from "./config.ts";
+export {
   type BridgeAddress,
   type BridgeSource,
   type BridgeTransport,

@@ -128,7 +128,13 @@ function readObject(
     if (fields.some((field) => field.name === name)) {
       given.set(name, { value, isText: false, origin: "file", label: name });
     } else if (!fields.some((field) => field.name.startsWith(`${name}.`))) {
-      problems.push(unknownName("key", name, fields.map((field) => field.name)));
+      problems.push(
+        unknownName(
+          "key",
+          name,
+          fields.map((field) => field.name),
+        ),
+      );
     } else if (isObject(value)) {
       readObject(value, `${name}.`, fields, given, problems);
     } else {
@@ -167,9 +173,20 @@ function readFlags(
     if (value === undefined) continue;
     const name = known.get(flag);
     if (name === undefined) {
-      problems.push(unknownName("flag", `--${flag}`, [...known.keys()].map((key) => `--${key}`)));
+      problems.push(
+        unknownName(
+          "flag",
+          `--${flag}`,
+          [...known.keys()].map((key) => `--${key}`),
+        ),
+      );
     } else {
-      given.set(name, { value, isText: typeof value === "string", origin: "flag", label: `--${flag}` });
+      given.set(name, {
+        value,
+        isText: typeof value === "string",
+        origin: "flag",
+        label: `--${flag}`,
+      });
     }
   }
 }
@@ -199,7 +216,9 @@ function parseValue(field: ConfigField<unknown>, given: Given, problems: string[
   const parsed = field.type.safeParse(converted.value);
   if (parsed.success) return parsed.data;
   for (const issue of parsed.error.issues) {
-    const at = issue.path.map((part) => (typeof part === "number" ? `[${part}]` : `.${String(part)}`));
+    const at = issue.path.map((part) =>
+      typeof part === "number" ? `[${part}]` : `.${String(part)}`,
+    );
     problems.push(`${label}${at.join("")}: ${issue.message}`);
   }
   return undefined;

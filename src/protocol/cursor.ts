@@ -16,10 +16,7 @@ export interface Cursor {
 export type Succession = "first" | "successor" | "repeat" | "older" | "gap";
 
 /** Compares two sequence numbers of one history; `last` undefined = nothing seen yet. */
-export function succession(
-  last: SequenceNumber | undefined,
-  next: SequenceNumber,
-): Succession {
+export function succession(last: SequenceNumber | undefined, next: SequenceNumber): Succession {
   if (last === undefined) return "first";
   if (next === last + 1n) return "successor";
   if (next === last) return "repeat";

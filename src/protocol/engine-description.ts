@@ -7,11 +7,11 @@
  */
 import { create } from "@bufbuild/protobuf";
 import {
-  Certainty as WireCertainty,
   EngineDescriptionSchema,
-  type EngineDescription as WireEngineDescription,
-  EngineDescription_EagleBound as WireEagleBound,
   KvCacheGroupSchema,
+  Certainty as WireCertainty,
+  EngineDescription_EagleBound as WireEagleBound,
+  type EngineDescription as WireEngineDescription,
 } from "@kv-group-bridge/gen/kvgroup/v1/engine_pb";
 import { type GroupId, parseGroupId } from "./ids.ts";
 import { LIMITS } from "./limits.ts";

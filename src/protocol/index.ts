@@ -20,7 +20,7 @@ export {
   mergeConfig,
   printConfig,
 } from "./config-source.ts";
-export { contains, type Cursor, type Succession, succession } from "./cursor.ts";
+export { type Cursor, contains, type Succession, succession } from "./cursor.ts";
 export {
   type Certainty,
   type EagleBound,
@@ -63,7 +63,7 @@ export {
   SEED_MIN_CHARACTERS,
   type SeedSources,
 } from "./key-seed.ts";
-export { type Limit, LIMITS, type LimitName } from "./limits.ts";
+export { LIMITS, type Limit, type LimitName } from "./limits.ts";
 export { checkListener, isLoopback, type ListenerRequest } from "./listen-rule.ts";
 export {
   type ItemStart,

@@ -165,7 +165,11 @@ export class KeyedHasher {
     return bytes;
   }
 
-  private derive(domain: string, parts: readonly (string | undefined)[], words: number): Uint32Array {
+  private derive(
+    domain: string,
+    parts: readonly (string | undefined)[],
+    words: number,
+  ): Uint32Array {
     const mac = createHmac("sha256", this.seed).update(`${KEY_SCHEME_ID} ${domain}`);
     for (const part of parts) {
       if (part === undefined) {

@@ -16,7 +16,7 @@ export interface QueueLimits {
 export type Offer = "queued" | "full";
 
 /** `T` excludes undefined, which means "empty". */
-export class BoundedQueue<T extends {} | null> {
+export class BoundedQueue<T extends NonNullable<unknown> | null> {
   private readonly maxItems: number;
   private readonly maxBytes: number;
   private items: (T | undefined)[] = [];
@@ -44,7 +44,10 @@ export class BoundedQueue<T extends {} | null> {
 
   /** Queues `item` as the newest, or leaves everything as it was: "full". Size 0 is allowed. */
   offer(item: T, sizeBytes: number): Offer {
-    invariant(Number.isSafeInteger(sizeBytes) && sizeBytes >= 0, "a size is a whole number of bytes");
+    invariant(
+      Number.isSafeInteger(sizeBytes) && sizeBytes >= 0,
+      "a size is a whole number of bytes",
+    );
     if (this.itemCount >= this.maxItems || this.bytes + sizeBytes > this.maxBytes) return "full";
     this.items.push(item);
     this.sizes.push(sizeBytes);

@@ -31,5 +31,5 @@ export {
 export { exitProcess, onShutdown, readEnvironment, type ShutdownSignal } from "./process.ts";
 export { type Randomness, systemRandomness } from "./random.ts";
 export { RateLimitedLog, type RateLimitOptions } from "./rate-limited-log.ts";
-export { redactFields, REDACTED } from "./redact.ts";
+export { REDACTED, redactFields } from "./redact.ts";
 export { readTlsFiles, type TlsFiles, type TlsMaterial, type TlsResult } from "./tls.ts";

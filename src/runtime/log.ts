@@ -4,7 +4,7 @@
  * Refuses: levels outside its list.
  * Does not do: decide what is worth a line, or keep time. Never call it per event: a line costs microseconds.
  */
-import { type DestinationStream, destination as openDestination, type Logger, pino } from "pino";
+import { type DestinationStream, type Logger, destination as openDestination, pino } from "pino";
 import { redactFields } from "./redact.ts";
 
 /** From the most to the least talkative; "silent" writes nothing. */
@@ -47,14 +47,24 @@ const MAX_BUFFERED_BYTES = 1024 * 1024;
 /** A log to `options.destination`. Opens nothing but the standard error stream. */
 export function createLogger(options: LogOptions): RootLog {
   if (options.destination !== undefined) {
-    return rootLog(options.level, options.destination, () => 0, () => {});
+    return rootLog(
+      options.level,
+      options.destination,
+      () => 0,
+      () => {},
+    );
   }
   let lost = 0;
   const stream = openDestination({ dest: 2, sync: false, maxLength: MAX_BUFFERED_BYTES });
   stream.on("drop", () => {
     lost += 1;
   });
-  return rootLog(options.level, stream, () => lost, () => stream.flushSync());
+  return rootLog(
+    options.level,
+    stream,
+    () => lost,
+    () => stream.flushSync(),
+  );
 }
 
 /** A log that writes nothing: for tests and for callers who do not care. */

@@ -91,7 +91,11 @@ const anyValue = fc.anything({
   maxDepth: 4,
   withBigInt: false,
   values: [
-    fc.constant(null), fc.boolean(), fc.integer(), fc.double(), fc.string(),
+    fc.constant(null),
+    fc.boolean(),
+    fc.integer(),
+    fc.double(),
+    fc.string(),
     fc.bigInt({ min: -(1n << 63n), max: (1n << 64n) - 1n }),
     fc.uint8Array({ maxLength: 40 }),
     fc.constantFrom("BlockStored", "BlockRemoved", "AllBlocksCleared", "GPU", "type"),
@@ -99,9 +103,21 @@ const anyValue = fc.anything({
 });
 
 const FIELDS = [
-  "block_hashes", "parent_block_hash", "token_ids", "block_size", "lora_id", "medium", "lora_name",
-  "extra_keys", "group_idx", "kv_cache_spec_kind", "kv_cache_spec_sliding_window", "locality",
-  "ownership", "lookahead_token_ids", "remaining_copy_counts",
+  "block_hashes",
+  "parent_block_hash",
+  "token_ids",
+  "block_size",
+  "lora_id",
+  "medium",
+  "lora_name",
+  "extra_keys",
+  "group_idx",
+  "kv_cache_spec_kind",
+  "kv_cache_spec_sliding_window",
+  "locality",
+  "ownership",
+  "lookahead_token_ids",
+  "remaining_copy_counts",
 ];
 const tag = fc.constantFrom("BlockStored", "BlockRemoved", "AllBlocksCleared", "Other");
 const anyFields = fc.record(Object.fromEntries(FIELDS.map((name) => [name, anyValue])), {
@@ -121,12 +137,14 @@ function isSound(event: VllmEvent): boolean {
       const spanTokens = event.hashes.length * event.blockSizeTokens;
       const isAligned = event.tokens.length === 0 || event.blockSizeTokens > 0;
       return (
-        isAligned && (event.tokens.length === 0 || spanTokens <= event.tokens.length) &&
+        isAligned &&
+        (event.tokens.length === 0 || spanTokens <= event.tokens.length) &&
         new Set(event.hashes).size === event.hashes.length &&
         (event.parent === undefined || !event.hashes.includes(event.parent)) &&
         (event.extraKeys === undefined || event.extraKeys.length === event.hashes.length) &&
         (event.groupId !== undefined || (event.kind ?? event.windowTokens) === undefined) &&
-        (event.windowTokens === undefined || event.windowTokens > 0) && event.kind !== ""
+        (event.windowTokens === undefined || event.windowTokens > 0) &&
+        event.kind !== ""
       );
     }
     case "removed": {
@@ -213,8 +231,9 @@ test("both forms of an event are read alike", () => {
         kv_cache_spec_kind: "full_attention",
         parent_block_hash: 2000,
       };
-      const [a, b] = unwrap(decodeBatch(encodeWire(batchOf(listStore(fields), namedStore(fields)))))
-        .events;
+      const [a, b] = unwrap(
+        decodeBatch(encodeWire(batchOf(listStore(fields), namedStore(fields)))),
+      ).events;
       expect(a).toEqual(b);
       expect(a?.type).toBe("stored");
     }),

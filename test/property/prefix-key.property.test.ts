@@ -151,7 +151,9 @@ describe("avalanche", () => {
       changed[at] = (letters[at] ?? 0) ^ (1 << random.below(5));
       const [one, other] = [letters, changed].map((codes) => String.fromCharCode(...codes));
       const tokens = [1, 2, 3];
-      return realPrefixKey({ seed: one ?? "", tokens }) ^ realPrefixKey({ seed: other ?? "", tokens });
+      return (
+        realPrefixKey({ seed: one ?? "", tokens }) ^ realPrefixKey({ seed: other ?? "", tokens })
+      );
     });
   });
 });

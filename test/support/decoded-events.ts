@@ -7,11 +7,7 @@
 import type { BlockHash, Result } from "@kv-group-bridge/protocol";
 import { parseByteHash, parseIntegerHash } from "@kv-group-bridge/protocol";
 import { decodeBatch } from "../../src/bridge/dist/validate.js";
-import type {
-  StoreEvent,
-  VllmBatch,
-  VllmEvent,
-} from "../../src/bridge/dist/vllm-event.js";
+import type { StoreEvent, VllmBatch, VllmEvent } from "../../src/bridge/dist/vllm-event.js";
 import { batchOf, encodeWire } from "./wire-builder.ts";
 
 /** The value of a good result; throws with the reason otherwise. */

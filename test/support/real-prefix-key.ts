@@ -30,7 +30,8 @@ export function absorbTo(
   const { items = [], tokens } = prompt;
   while (state.endTokens < end) {
     const here = state.endTokens;
-    for (const item of items) if (item.startTokens === here) state.absorbItem(hasher.itemWords(item));
+    for (const item of items)
+      if (item.startTokens === here) state.absorbItem(hasher.itemWords(item));
     const starts = items.map((item) => item.startTokens).filter((start) => start > here);
     state.absorb(tokens, here, Math.min(end, ...starts));
   }

@@ -4,8 +4,10 @@ import { describe, expect, test } from "vitest";
 import { choose, openGateway, type Target } from "../../docs/examples/router.ts";
 import { FILES, withCurrentTables } from "../../docs/write-tables.mjs";
 import { Withdraw_Reason } from "../../gen/es/kvgroup/v1/bridge_pb.js";
+import { bridgeFields } from "../../src/bridge/dist/config-fields.js";
 import { SUBSCRIBE_REFUSALS } from "../../src/bridge/dist/service.js";
 import { ANSWER_REASONS } from "../../src/gateway/dist/answer.js";
+import { gatewayFields } from "../../src/gateway/dist/config-fields.js";
 import { SUBSCRIPTION_ERRORS } from "../../src/gateway/dist/subscription.js";
 import {
   ERROR_CODES,
@@ -159,6 +161,15 @@ describe("docs/security.md", () => {
       const bound = (number(held) * number(asked)) / 2 ** 64;
       expect(Math.abs(number(chance) / bound - 1)).toBeLessThan(0.05);
     }
+  });
+
+  test("names every listener with its default address", () => {
+    const defaults = [bridgeFields, gatewayFields].flatMap((fields) => [
+      `${fields.listenHost.fallback}:${fields.listenPort.fallback}`,
+      `${fields.healthHost.fallback}:${fields.healthPort.fallback}`,
+    ]);
+    const rows = tableRows(security, "listeners");
+    expect(rows.map((row) => row[1]?.replaceAll("`", ""))).toEqual(defaults);
   });
 
   test("computes with the ceiling of the index", () => {

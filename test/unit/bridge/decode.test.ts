@@ -18,9 +18,23 @@ describe("values", () => {
 
   test("nil, booleans, texts, bytes and containers of every header come back as they are", () => {
     const value = [
-      null, true, false, "", "a", "ü".repeat(20), "x".repeat(300), "y".repeat(70_000),
-      new Uint8Array(3), new Uint8Array(300), new Uint8Array(70_000),
-      [], Array(15).fill(0), Array(16).fill(0), Array(70_000).fill(0), {}, { a: { b: 1 } },
+      null,
+      true,
+      false,
+      "",
+      "a",
+      "ü".repeat(20),
+      "x".repeat(300),
+      "y".repeat(70_000),
+      new Uint8Array(3),
+      new Uint8Array(300),
+      new Uint8Array(70_000),
+      [],
+      Array(15).fill(0),
+      Array(16).fill(0),
+      Array(70_000).fill(0),
+      {},
+      { a: { b: 1 } },
       Object.fromEntries(Array.from({ length: 20 }, (_, i) => [`k${i}`, i])),
       Object.fromEntries(Array.from({ length: 70_000 }, (_, i) => [`k${i}`, 0])),
     ];

@@ -109,7 +109,12 @@ describe("one bad event costs only itself", () => {
       { ...namedRemoval(), type: 7 },
     );
     expect(events.map((event) => event.type)).toEqual([
-      "stored", "stored", "removed", "removed", "refused", "refused",
+      "stored",
+      "stored",
+      "removed",
+      "removed",
+      "refused",
+      "refused",
     ]);
   });
 

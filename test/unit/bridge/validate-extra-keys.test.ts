@@ -6,8 +6,7 @@ import { digest, listStore, namedStore, tokens } from "../../support/wire-builde
 
 const OPAQUE = { type: "opaque" };
 const keysOf = (entry: unknown) => storeOf(namedStore({ extra_keys: [entry] })).extraKeys?.[0];
-const refusal = (value: unknown): string =>
-  refusalOf(eventOf(namedStore({ extra_keys: value })));
+const refusal = (value: unknown): string => refusalOf(eventOf(namedStore({ extra_keys: value })));
 
 test("absent and nil are no extra keys; nil entries are plain blocks", () => {
   expect(storeOf(namedStore()).extraKeys).toBe(undefined);

@@ -36,12 +36,14 @@ describe("medium", () => {
     expect(eventOf(without(namedRemoval(), "medium"))).toMatchObject({ medium: "GPU" });
   });
 
-  test.each([["a number", 0], ["a boolean", false], ["a list", ["GPU"]], ["bytes", digest(1)]])(
-    "%s is no medium",
-    (_name, value) => {
-      expect(fieldRefusal({ medium: value })).toBe("medium_invalid at events[0].medium");
-    },
-  );
+  test.each([
+    ["a number", 0],
+    ["a boolean", false],
+    ["a list", ["GPU"]],
+    ["bytes", digest(1)],
+  ])("%s is no medium", (_name, value) => {
+    expect(fieldRefusal({ medium: value })).toBe("medium_invalid at events[0].medium");
+  });
 });
 
 test.each(["locality", "ownership"])("%s is a text or absent", (field) => {
@@ -114,14 +116,16 @@ describe("kind", () => {
     },
   );
 
-  test.each([["empty", ""], ["a number", 1], ["a boolean", true], ["a list", ["mamba"]]])(
-    "a kind that is %s is ignored and noted",
-    (_name, value) => {
-      const fields = { group_idx: 0, kv_cache_spec_kind: value };
-      expect(storeOf(namedStore(fields))).toMatchObject({ groupId: 0, kind: undefined });
-      expect(notesOf(fields)).toEqual(["kind_invalid at events[0].kv_cache_spec_kind"]);
-    },
-  );
+  test.each([
+    ["empty", ""],
+    ["a number", 1],
+    ["a boolean", true],
+    ["a list", ["mamba"]],
+  ])("a kind that is %s is ignored and noted", (_name, value) => {
+    const fields = { group_idx: 0, kv_cache_spec_kind: value };
+    expect(storeOf(namedStore(fields))).toMatchObject({ groupId: 0, kind: undefined });
+    expect(notesOf(fields)).toEqual(["kind_invalid at events[0].kv_cache_spec_kind"]);
+  });
 
   test("a kind beyond the limit is ignored and noted", () => {
     const kind = "k".repeat(LIMITS.textBytes.value);
@@ -162,9 +166,7 @@ describe("window", () => {
     (kind) => {
       const fields = { group_idx: 1, kv_cache_spec_kind: kind, kv_cache_spec_sliding_window: 8 };
       expect(storeOf(namedStore(fields)).windowTokens).toBe(undefined);
-      expect(notesOf(fields)).toContain(
-        "window_invalid at events[0].kv_cache_spec_sliding_window",
-      );
+      expect(notesOf(fields)).toContain("window_invalid at events[0].kv_cache_spec_sliding_window");
     },
   );
 });

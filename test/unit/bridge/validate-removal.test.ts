@@ -67,16 +67,18 @@ describe("removals", () => {
     expect(removal({ remaining_copy_counts: null })).toMatchObject({ remainingCopies: undefined });
   });
 
-  test.each([["too few", []], ["negative", [-1]], ["a number", 1], ["texts", ["1"]]])(
-    "counts that are %s are ignored and noted",
-    (_name, counts) => {
-      expect(removal({ remaining_copy_counts: counts })).toMatchObject({
-        type: "removed",
-        remainingCopies: undefined,
-        notes: [{ path: "events[0].remaining_copy_counts" }],
-      });
-    },
-  );
+  test.each([
+    ["too few", []],
+    ["negative", [-1]],
+    ["a number", 1],
+    ["texts", ["1"]],
+  ])("counts that are %s are ignored and noted", (_name, counts) => {
+    expect(removal({ remaining_copy_counts: counts })).toMatchObject({
+      type: "removed",
+      remainingCopies: undefined,
+      notes: [{ path: "events[0].remaining_copy_counts" }],
+    });
+  });
 });
 
 describe("removals that cannot be read whole", () => {
@@ -186,9 +188,7 @@ describe("removals that cannot be read whole", () => {
 
   test("costs its neighbours nothing", () => {
     const events = eventsOf(namedRemoval(), namedRemoval({ group_idx: "x" }), namedStore());
-    expect(events.map((event) => event.type)).toEqual([
-      "removed", "removal_unreadable", "stored",
-    ]);
+    expect(events.map((event) => event.type)).toEqual(["removed", "removal_unreadable", "stored"]);
   });
 });
 

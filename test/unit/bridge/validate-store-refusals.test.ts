@@ -42,9 +42,10 @@ describe("hashes", () => {
     ["a map", { 0: 1 }],
     ["a text", "1"],
   ])("%s is no list of hashes", (_name, value) => {
-    const event = value === undefined
-      ? without(namedStore(), "block_hashes")
-      : namedStore({ block_hashes: value });
+    const event =
+      value === undefined
+        ? without(namedStore(), "block_hashes")
+        : namedStore({ block_hashes: value });
     expect(refusal(event)).toBe("hashes_invalid at events[0].block_hashes");
   });
 
@@ -153,12 +154,14 @@ describe("tokens and block size", () => {
     );
   });
 
-  test.each([["a number", 7], ["a text", "1234"], ["bytes", digest(1)], ["a map", { 0: 1 }]])(
-    "%s is no list of tokens",
-    (_name, value) => {
-      expect(fieldRefusal({ token_ids: value })).toBe("tokens_invalid at events[0].token_ids");
-    },
-  );
+  test.each([
+    ["a number", 7],
+    ["a text", "1234"],
+    ["bytes", digest(1)],
+    ["a map", { 0: 1 }],
+  ])("%s is no list of tokens", (_name, value) => {
+    expect(fieldRefusal({ token_ids: value })).toBe("tokens_invalid at events[0].token_ids");
+  });
 
   test("tokens at the limit are read, one more is refused", () => {
     const limit = LIMITS.tokensPerEvent.value;
@@ -179,9 +182,7 @@ describe("tokens and block size", () => {
     ["2^64 − 1", (1n << 64n) - 1n],
     ["0 beside tokens", 0],
   ])("a block size that is %s", (_name, value) => {
-    expect(fieldRefusal({ block_size: value })).toBe(
-      "block_size_invalid at events[0].block_size",
-    );
+    expect(fieldRefusal({ block_size: value })).toBe("block_size_invalid at events[0].block_size");
   });
 
   test("an absent block size", () => {

@@ -1,3 +1,5 @@
+import { create } from "@bufbuild/protobuf";
+import { Certainty, EngineDescriptionSchema } from "@kv-group-bridge/gen/kvgroup/v1/engine_pb";
 import { expect, test } from "vitest";
 import {
   ANSWER_REASONS,
@@ -6,9 +8,7 @@ import {
   type ViewFacts,
 } from "../../../src/gateway/dist/answer.js";
 import { engineDescriptionFromWire } from "../../../src/protocol/dist/index.js";
-import { create } from "@bufbuild/protobuf";
-import { Certainty, EngineDescriptionSchema } from "@kv-group-bridge/gen/kvgroup/v1/engine_pb";
-import { type EngineInit, FULL_4 } from "./messages.ts";
+import { type EngineInit, FULL_4, FULL_GROUP, type GroupInit } from "./messages.ts";
 
 const GOOD: ViewFacts = {
   hasView: true,
@@ -26,8 +26,8 @@ function described(init: EngineInit) {
   return engineDescriptionFromWire(create(EngineDescriptionSchema, init));
 }
 
-const withGroup = (group: object) =>
-  described({ ...FULL_4, groups: [{ ...FULL_4.groups?.[0], ...group }] });
+const withGroup = (group: GroupInit) =>
+  described({ ...FULL_4, groups: [{ ...FULL_GROUP, ...group }] });
 
 test("a whole view of a configured engine is exact, without reasons", () => {
   expect(assess(GOOD, undefined, "zero")).toEqual({ state: "exact", reasons: [] });
@@ -56,16 +56,10 @@ for (const [facts, state, reason] of [
 }
 
 test("learnt facts are as good as configured ones", () => {
-  const engine = described({
-    ...withLearnt(FULL_4),
-    layoutCertainty: Certainty.LEARNT,
-  });
+  const groups = [{ ...FULL_GROUP, certainty: Certainty.LEARNT }];
+  const engine = described({ ...FULL_4, groups, layoutCertainty: Certainty.LEARNT });
   expect(assess({ ...GOOD, engine }, undefined, "zero").state).toBe("exact");
 });
-
-function withLearnt(init: EngineInit): EngineInit {
-  return { ...init, groups: [{ ...init.groups?.[0], certainty: Certainty.LEARNT }] };
-}
 
 test("a group never seen is an assumption or no answer, by policy", () => {
   const facts = { ...GOOD, engine: withGroup({ isSeen: false }) };
@@ -76,7 +70,7 @@ test("a group never seen is an assumption or no answer, by policy", () => {
 
 test("a private group is never seen, and that means nothing", () => {
   const scratch = { groupId: 1, blockSize: 6, isPrivate: true };
-  const engine = described({ ...FULL_4, groups: [...(FULL_4.groups ?? []), scratch] });
+  const engine = described({ ...FULL_4, groups: [FULL_GROUP, scratch] });
   expect(assess({ ...GOOD, engine }, undefined, "unknown").state).toBe("exact");
 });
 

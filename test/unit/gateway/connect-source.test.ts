@@ -17,8 +17,8 @@ import {
 import { afterEach, expect, test } from "vitest";
 import {
   type BridgeTransport,
-  classify,
   ConnectSource,
+  classify,
   grpcTransport,
 } from "../../../src/gateway/dist/connect-source.js";
 import { createGateway, type Gateway } from "../../../src/gateway/dist/index.js";

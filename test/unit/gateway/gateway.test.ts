@@ -14,9 +14,10 @@ import { VirtualClock } from "../../support/virtual-clock.ts";
 import {
   batch,
   chunk,
-  type EventInit,
   type EngineInit,
+  type EventInit,
   FULL_4,
+  FULL_GROUP,
   HandBridge,
   heartbeat,
   keysAt,
@@ -63,7 +64,11 @@ class Bench {
   }
 
   /** A worker of one rank that is live and holds the events. */
-  addLive(name: string, events: readonly EventInit[], description: EngineInit = FULL_4): HandBridge {
+  addLive(
+    name: string,
+    events: readonly EventInit[],
+    description: EngineInit = FULL_4,
+  ): HandBridge {
     const bridge = this.add(name);
     bridge.send(liveWith(events, description));
     return bridge;
@@ -136,11 +141,7 @@ for (const [id, n, groups, events, expected] of [
     51,
     15,
     [group(0, "full_attention", 8), group(1, "mamba", 8)],
-    [
-      ...blocks(0, 8, [8]),
-      ...blocks(0, 4, [12]),
-      ...blocks(1, 4, [12]),
-    ],
+    [...blocks(0, 8, [8]), ...blocks(0, 4, [12]), ...blocks(1, 4, [12])],
     12,
   ],
 ] as const) {
@@ -186,7 +187,7 @@ test("no data, unsupported, nothing held and an old view are told apart", () => 
 });
 
 test("an answer that is unknown has no number", () => {
-  const unseen = { ...FULL_4, groups: [{ ...FULL_4.groups?.[0], isSeen: false }] };
+  const unseen = { ...FULL_4, groups: [{ ...FULL_GROUP, isSeen: false }] };
   for (const [unseenGroupPolicy, state, tokens] of [
     ["unknown", "unknown", 0],
     ["zero", "assumed", 8],
@@ -202,7 +203,7 @@ test("a group of the roster that never stored anything makes the answer 0, not a
   // field-cases.md E7, and D10 of vllm-lookup.md.
   const mamba = { ...group(1, "mamba", 4), certainty: 1, isSeen: false };
   const bench = new Bench();
-  const groups = [...(FULL_4.groups ?? []), mamba];
+  const groups = [FULL_GROUP, mamba];
   const bridge = bench.addLive("w", [store(0, [4, 4, 8])], { ...FULL_4, groups });
   expect(bench.score(9)).toBe("w=0");
   bridge.send([batch(0, [store(1, [4, 4, 4])])]);
@@ -379,7 +380,14 @@ test("settings that cannot work are refused by name", () => {
   const bench = new Bench();
   const add = (settings: Partial<WorkerSettings>) =>
     codeOf(() => bench.gateway.addWorker({ name: "w", url: "http://w:1", ...settings }));
-  for (const url of ["", "w:1", "tcp://w:1", "http://w:1/path", "http://u:p@w:1", "http://w:99999"]) {
+  for (const url of [
+    "",
+    "w:1",
+    "tcp://w:1",
+    "http://w:1/path",
+    "http://u:p@w:1",
+    "http://w:99999",
+  ]) {
     expect(add({ url })).toBe("config_invalid");
   }
   expect(add({ name: "" })).toBe("config_invalid");

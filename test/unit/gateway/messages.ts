@@ -5,7 +5,12 @@
  * Refuses: nothing; tests build broken messages too.
  * Does not do: use the code under test: keys come from PrefixState by hand.
  */
-import { create, type MessageInitShape } from "@bufbuild/protobuf";
+import {
+  create,
+  type DescMessage,
+  type MessageInitShape,
+  type MessageShape,
+} from "@bufbuild/protobuf";
 import {
   type BatchSchema,
   Completeness,
@@ -14,15 +19,16 @@ import {
   type SubscribeResponse,
   SubscribeResponseSchema,
 } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
-import { Certainty, type EngineDescriptionSchema } from "@kv-group-bridge/gen/kvgroup/v1/engine_pb";
+import {
+  Certainty,
+  type EngineDescriptionSchema,
+  type KvCacheGroupSchema,
+} from "@kv-group-bridge/gen/kvgroup/v1/engine_pb";
 import {
   type KvGroupEventSchema,
   KvGroupEvent_Operation as Operation,
 } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
-import type {
-  BridgeSource,
-  StreamHandlers,
-} from "../../../src/gateway/dist/connect-source.js";
+import type { BridgeSource, StreamHandlers } from "../../../src/gateway/dist/connect-source.js";
 import type { SubscriptionError } from "../../../src/gateway/dist/subscription.js";
 import {
   KEY_SCHEME_ID,
@@ -37,8 +43,13 @@ export const SEED = "a seed of tests";
 export const HASHER = new KeyedHasher(SEED);
 export const KEY_SCHEME = { id: KEY_SCHEME_ID, checkValue: HASHER.checkValue() };
 
-export type EventInit = MessageInitShape<typeof KvGroupEventSchema>;
-export type EngineInit = MessageInitShape<typeof EngineDescriptionSchema>;
+/** What `create` takes, without finished messages: fit to be spread. */
+type Init<S extends DescMessage> = Exclude<MessageInitShape<S>, MessageShape<S>>;
+
+export type EventInit = Init<typeof KvGroupEventSchema>;
+export type EngineInit = Init<typeof EngineDescriptionSchema>;
+export type GroupInit = Init<typeof KvCacheGroupSchema>;
+export type StartInit = Init<typeof StartSchema>;
 
 /** Tokens 1 … n. */
 export function tokensTo(n: number): Uint32Array {
@@ -95,17 +106,18 @@ export function remove(groupId: number, at: readonly number[], more: EventInit =
   return { operation: Operation.REMOVE, groupId, prefixKeys, ...more };
 }
 
+/** The group of `FULL_4`. */
+export const FULL_GROUP: GroupInit = {
+  groupId: 0,
+  kind: "full_attention",
+  blockSize: 4,
+  certainty: Certainty.CONFIGURED,
+  isSeen: true,
+};
+
 /** A full-attention engine of one group, block 4, everything configured. */
 export const FULL_4: EngineInit = {
-  groups: [
-    {
-      groupId: 0,
-      kind: "full_attention",
-      blockSize: 4,
-      certainty: Certainty.CONFIGURED,
-      isSeen: true,
-    },
-  ],
+  groups: [FULL_GROUP],
   isRosterComplete: true,
   schedulerBlockSize: 4,
   hashBlockSize: 4,
@@ -114,7 +126,7 @@ export const FULL_4: EngineInit = {
 };
 
 /** A start of epoch 7 with nothing applied yet. */
-export function start(more: MessageInitShape<typeof StartSchema> = {}): SubscribeResponse {
+export function start(more: StartInit = {}): SubscribeResponse {
   return create(SubscribeResponseSchema, {
     message: {
       case: "start",
@@ -146,7 +158,7 @@ export function chunk(
 export function batch(
   sequence: number,
   events: readonly EventInit[] = [],
-  more: MessageInitShape<typeof BatchSchema> = {},
+  more: Init<typeof BatchSchema> = {},
 ): SubscribeResponse {
   return create(SubscribeResponseSchema, {
     message: {
@@ -195,8 +207,11 @@ export function liveWith(
 /** A source whose streams a test drives by hand, synchronously. */
 export class HandBridge implements BridgeSource {
   /** Every stream opened so far, of all ranks, in order. */
-  readonly streams: { readonly dpRank: number; readonly handlers: StreamHandlers; isOpen: boolean }[] =
-    [];
+  readonly streams: {
+    readonly dpRank: number;
+    readonly handlers: StreamHandlers;
+    isOpen: boolean;
+  }[] = [];
   isClosed = false;
 
   open(dpRank: number, handlers: StreamHandlers): () => void {

@@ -56,7 +56,9 @@ function walk(start: string): ReadonlyMap<string, Manifest> {
 function nativeTrace(folder: string, manifest: Manifest): string {
   if (folder.startsWith("missing ")) return "is not installed";
   if (manifest.gypfile === true || manifest.binary !== undefined) return "names a native build";
-  const install = ["preinstall", "install", "postinstall"].filter((name) => manifest.scripts?.[name]);
+  const install = ["preinstall", "install", "postinstall"].filter(
+    (name) => manifest.scripts?.[name],
+  );
   if (install.length > 0) return `runs ${install.join(", ")}`;
   for (const entry of readdirSync(folder, { recursive: true, encoding: "utf8" })) {
     if (/(^|[/\\])node_modules[/\\]/.test(entry)) continue;

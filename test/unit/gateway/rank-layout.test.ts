@@ -127,9 +127,10 @@ test("a private group of unknown size matters only while S is not told", () => {
 test("S is the least common multiple and H the greatest common divisor unless told", () => {
   const groups = [{ blockSizeTokens: 16 }, { blockSizeTokens: 24 }];
   expect(layoutOf(groups)).toMatchObject({ schedulerBlockSizeTokens: 48, hashBlockSizeTokens: 8 });
-  expect(
-    layoutOf(groups, { schedulerBlockSizeTokens: 96, hashBlockSizeTokens: 4 }),
-  ).toMatchObject({ schedulerBlockSizeTokens: 96, hashBlockSizeTokens: 4 });
+  expect(layoutOf(groups, { schedulerBlockSizeTokens: 96, hashBlockSizeTokens: 4 })).toMatchObject({
+    schedulerBlockSizeTokens: 96,
+    hashBlockSizeTokens: 4,
+  });
 });
 
 test("fine mode follows vLLM's rule unless told", () => {

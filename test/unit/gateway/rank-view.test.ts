@@ -11,18 +11,20 @@ import { newApplyCounts } from "../../../src/gateway/dist/apply.js";
 import { PromptKeys } from "../../../src/gateway/dist/prompt-keys.js";
 import { RankView } from "../../../src/gateway/dist/rank-view.js";
 import { ALL, PrefixIndex, ScoreBuffer } from "../../../src/prefix-index/dist/index.js";
-import { LIMITS, parseDpRank, PLAIN } from "../../../src/protocol/dist/index.js";
+import { LIMITS, PLAIN, parseDpRank } from "../../../src/protocol/dist/index.js";
 import {
   batch,
   chunk,
   type EngineInit,
   engine,
   FULL_4,
+  FULL_GROUP,
   HASHER,
   heartbeat,
   KEY_SCHEME,
   liveWith,
   remove,
+  type StartInit,
   start,
   store,
   tokensTo,
@@ -74,13 +76,16 @@ function live(...events: Parameters<typeof liveWith>): Bench {
 
 const HYBRID: EngineInit = {
   ...FULL_4,
-  groups: [...(FULL_4.groups ?? []), { groupId: 1, kind: "mamba", blockSize: 4, isSeen: true }],
+  groups: [FULL_GROUP, { groupId: 1, kind: "mamba", blockSize: 4, isSeen: true }],
 };
 
 test("a snapshot and the batches after it make up what is scored", () => {
   const bench = live([store(0, [4, 4, 8])]);
   expect(bench.score(17)).toBe(8);
-  expect(bench.take(batch(0, [store(0, [12, 4, 16])]), batch(1, [remove(0, [16])]))).toEqual(["", ""]);
+  expect(bench.take(batch(0, [store(0, [12, 4, 16])]), batch(1, [remove(0, [16])]))).toEqual([
+    "",
+    "",
+  ]);
   expect(bench.score(17)).toBe(12);
   expect(bench.view.sequenceNumber).toBe(1n);
 });
@@ -95,7 +100,14 @@ test("the order of events inside a batch counts", () => {
 
 test("nothing but a start is taken first, not even of an unknown kind", () => {
   const unknown = create(SubscribeResponseSchema);
-  for (const first of [batch(0), chunk(0, true), heartbeat(), withdraw(), engine(FULL_4), unknown]) {
+  for (const first of [
+    batch(0),
+    chunk(0, true),
+    heartbeat(),
+    withdraw(),
+    engine(FULL_4),
+    unknown,
+  ]) {
     expect(new Bench().take(first)).toEqual(["start_missing"]);
   }
 });
@@ -119,12 +131,8 @@ for (const [name, more, refusal] of [
     "key_scheme_differs",
   ],
   ["a check value of no length", { keyScheme: { id: KEY_SCHEME.id } }, "key_scheme_differs"],
-  [
-    "a group twice",
-    { engine: { groups: [{ groupId: 1 }, { groupId: 1 }] } },
-    "engine_invalid",
-  ],
-] as const) {
+  ["a group twice", { engine: { groups: [{ groupId: 1 }, { groupId: 1 }] } }, "engine_invalid"],
+] satisfies readonly (readonly [string, StartInit, string])[]) {
   test(`a start with ${name} is refused and leaves the last view as it was`, () => {
     const bench = live([store(0, [4, 4, 8])]);
     bench.view.beginStream();
@@ -342,15 +350,30 @@ test("a clear empties its groups in its media and no others", () => {
 test("a withdrawal forgets its scope, and the view is incomplete until a batch says otherwise", () => {
   const filled = [store(0, [4, 4, 8]), store(1, [4, 4, 8]), store(0, [4, 4, 8], { medium: "CPU" })];
   for (const [scope, left] of [
-    [[undefined, undefined], [0, 0]],
-    [[0, undefined], [0, 2]],
-    [[undefined, "CPU"], [2, 2]],
-    [[0, ""], [2, 2]],
-    [[7, undefined], [4, 2]],
+    [
+      [undefined, undefined],
+      [0, 0],
+    ],
+    [
+      [0, undefined],
+      [0, 2],
+    ],
+    [
+      [undefined, "CPU"],
+      [2, 2],
+    ],
+    [
+      [0, ""],
+      [2, 2],
+    ],
+    [
+      [7, undefined],
+      [4, 2],
+    ],
   ] as const) {
     const bench = live(filled, HYBRID);
     expect(bench.view.isComplete).toBe(true);
-    expect(bench.take(withdraw(...scope))).toEqual([""]);
+    expect(bench.take(withdraw(groupId, medium))).toEqual([""]);
     expect([bench.entries(0), bench.entries(1)]).toEqual(left);
     expect(bench.view.isComplete).toBe(false);
     bench.take(batch(0, [], { completeness: Completeness.COMPLETE }));
@@ -417,7 +440,7 @@ test("a description without a layout gives no number, and the entries stay", () 
 test("another look-ahead or a vanished group empties the rank and begins the stream anew", () => {
   for (const changed of [
     { ...FULL_4, lookaheadTokens: 1 },
-    { ...FULL_4, groups: [{ ...FULL_4.groups?.[0], groupId: 3 }] },
+    { ...FULL_4, groups: [{ ...FULL_GROUP, groupId: 3 }] },
   ]) {
     const bench = live([store(0, [4, 4, 8])]);
     expect(bench.take(engine(changed))).toEqual(["engine_changed"]);

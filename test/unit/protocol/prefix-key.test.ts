@@ -133,7 +133,10 @@ describe("what a key covers", () => {
   });
 
   test("two items at one token count in their order", () => {
-    const [a, b] = [{ identifier: "a", startTokens: 3 }, { identifier: "b", startTokens: 3 }];
+    const [a, b] = [
+      { identifier: "a", startTokens: 3 },
+      { identifier: "b", startTokens: 3 },
+    ];
     expect(realPrefixKey({ seed, items: [a, b], tokens })).not.toBe(
       realPrefixKey({ seed, items: [b, a], tokens }),
     );

@@ -4,6 +4,7 @@
  * Refuses: nothing.
  * Does not do: test pino.
  */
+import { spawnSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
 import {
   createLogger,
@@ -71,6 +72,27 @@ describe("createLogger", () => {
     const { log } = capture("info");
     log.flush();
     expect(log.lostLines()).toBe(0);
+  });
+
+  // Goal: nothing is lost at an exit. Method: a process of its own that logs to the default destination.
+  test("the default destination is standard error, and flush writes what is buffered", () => {
+    const runtime = new URL("../../../src/runtime/dist/index.js", import.meta.url).href;
+    const code = `
+      const { createLogger, exitProcess } = await import(${JSON.stringify(runtime)});
+      const log = createLogger({ level: "info" });
+      for (let n = 0; n < 200; n++) log.info({ n, token_ids: [777001] }, "line");
+      log.flush();
+      exitProcess(log.lostLines());`;
+    const run = spawnSync(process.execPath, ["--input-type=module", "-e", code], {
+      encoding: "utf8",
+    });
+    expect([run.status, run.stdout]).toEqual([0, ""]);
+    const lines = run.stderr
+      .trimEnd()
+      .split("\n")
+      .map((line) => JSON.parse(line));
+    expect(lines.map((line) => line.n)).toEqual(Array.from({ length: 200 }, (_, n) => n));
+    expect(run.stderr).not.toContain("777001");
   });
 
   test.each([

@@ -8,7 +8,9 @@ import { describe, expect, test } from "vitest";
 import { createMetrics, InvariantViolation, type Sample } from "../../../src/runtime/dist/index.js";
 
 function samplesOf(text: string, name: string): string[] {
-  return text.split("\n").filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `));
+  return text
+    .split("\n")
+    .filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `));
 }
 
 describe("createMetrics", () => {
@@ -20,7 +22,11 @@ describe("createMetrics", () => {
       help: "Batches",
       read: () => [{ value: stats.batches }],
     });
-    metrics.gauge({ name: "kvgroup_entries", help: "Entries", read: () => [{ value: stats.entries }] });
+    metrics.gauge({
+      name: "kvgroup_entries",
+      help: "Entries",
+      read: () => [{ value: stats.entries }],
+    });
     const first = await metrics.metricsText();
     expect(first).toContain("# TYPE kvgroup_batches_total counter");
     expect(samplesOf(first, "kvgroup_batches_total")).toEqual(["kvgroup_batches_total 1"]);
@@ -87,9 +93,9 @@ describe("createMetrics", () => {
       labels: ["lora"],
       read: () => [{ labels: { lora }, value: 1 }],
     });
-    expect((await metrics.metricsText()).split("\n").some((line) => line.startsWith("forged"))).toBe(
-      false,
-    );
+    expect(
+      (await metrics.metricsText()).split("\n").some((line) => line.startsWith("forged")),
+    ).toBe(false);
   });
 
   test("a histogram counts what it observes", async () => {

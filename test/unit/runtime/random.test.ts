@@ -47,7 +47,12 @@ describe("seeded randomness", () => {
 
   test("the sequence of seed 42 is the same on every machine", () => {
     const source = new SeededRandomness(42);
-    expect([source.uint32(), source.uint32(), source.uint64(), source.below(10)]).toMatchInlineSnapshot(`
+    expect([
+      source.uint32(),
+      source.uint32(),
+      source.uint64(),
+      source.below(10),
+    ]).toMatchInlineSnapshot(`
       [
         660444221,
         3652823732,
