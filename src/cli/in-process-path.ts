@@ -1,14 +1,15 @@
 /**
  * What it is: the whole path in one process without sockets: a rank's pipeline, its fan-out, every stream message
  * encoded to bytes and decoded again, a gateway's subscription, apply, index and score.
- * Owns: one bridge rank and one gateway that follows it.
+ * Owns: one bridge rank, and the gateways that follow it.
  * Refuses: nothing of its own.
- * Does not do: time. The clock stands still, so nothing is ever stale; heartbeats are sent by `heartbeat`.
+ * Does not do: time. The clock stands still, so nothing is ever stale.
  */
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
 import {
   type EngineConfig,
   FanOut,
+  type FanOutOptions,
   RankPipeline,
   type Subscriber,
   toResponse,
@@ -33,20 +34,82 @@ export interface InProcessPathOptions {
   readonly seed: string;
   /** Exact topic; undefined = every topic. */
   readonly topic?: string;
+  /** Bounds of the fan-out; default its own. */
+  readonly fanOut?: Omit<FanOutOptions, "view">;
 }
 
-/** One engine rank, one bridge rank, one gateway. */
-export class InProcessPath {
-  readonly pipeline: RankPipeline;
+/** One gateway that follows the path's rank; it takes messages when `drain` is called. */
+export class PathFollower {
   readonly gateway: Gateway;
-  private readonly fanOut: FanOut;
+  /** Bytes of all stream messages so far. */
+  streamBytes = 0;
   private subscriber: Subscriber | undefined = undefined;
   private opened: (() => void) | undefined = undefined;
   private deliver: ((bytes: Uint8Array) => void) | undefined = undefined;
-  /** Bytes of all stream messages so far. */
-  streamBytes = 0;
+
+  constructor(fanOut: FanOut, options: InProcessPathOptions) {
+    this.gateway = createGateway({
+      seed: options.seed,
+      clock: STILL_CLOCK,
+      timers: NO_TIMERS,
+      randomness: NO_RANDOMNESS,
+      sourceFactory: () => ({
+        open: (_dpRank, handlers) => {
+          this.opened = () => handlers.onOpened();
+          this.deliver = (bytes) => handlers.onMessage(fromBinary(SubscribeResponseSchema, bytes));
+          this.subscriber = fanOut.subscribe({
+            projection: Projection.PREFIX_KEYS,
+            onWake: () => {},
+          });
+          return () => this.closeStream();
+        },
+        close: () => this.closeStream(),
+      }),
+    });
+    this.gateway.addWorker({
+      name: PATH_WORKER,
+      url: "http://in-process",
+      dpRanks: [options.dpRank],
+    });
+  }
+
+  /** Takes up to `limit` messages of the stream; false = there is nothing left. */
+  drain(limit = Number.POSITIVE_INFINITY): boolean {
+    this.opened?.();
+    this.opened = undefined;
+    for (let taken = 0; taken < limit; taken += 1) {
+      const item = this.subscriber?.next();
+      if (item === undefined) return false;
+      const bytes = toBinary(SubscribeResponseSchema, toResponse(item, false));
+      this.streamBytes += bytes.length;
+      this.deliver?.(bytes);
+    }
+    return true;
+  }
+
+  /** The answer for one prompt. */
+  score(query: Query): RankAnswer {
+    const answer = this.gateway.score(query)[0];
+    invariant(answer !== undefined, "the path has one worker with one rank");
+    return answer;
+  }
+
+  private closeStream(): void {
+    this.subscriber?.close();
+    this.subscriber = undefined;
+    this.deliver = undefined;
+  }
+}
+
+/** One engine rank and one bridge rank, followed by one gateway from the start and by any number later. */
+export class InProcessPath {
+  readonly pipeline: RankPipeline;
+  readonly fanOut: FanOut;
+  private readonly options: InProcessPathOptions;
+  private readonly first: PathFollower;
 
   constructor(options: InProcessPathOptions) {
+    this.options = options;
     let minted = 0n;
     this.pipeline = new RankPipeline({
       dpRank: options.dpRank,
@@ -62,68 +125,41 @@ export class InProcessPath {
       },
       emit: (output) => this.fanOut.publish(output),
     });
-    this.fanOut = new FanOut({ view: this.pipeline });
+    this.fanOut = new FanOut({ ...options.fanOut, view: this.pipeline });
     this.pipeline.setConnected(true);
-    this.gateway = createGateway({
-      seed: options.seed,
-      clock: STILL_CLOCK,
-      timers: NO_TIMERS,
-      randomness: NO_RANDOMNESS,
-      sourceFactory: () => ({
-        open: (_dpRank, handlers) => {
-          this.deliver = (bytes) => handlers.onMessage(fromBinary(SubscribeResponseSchema, bytes));
-          this.subscriber = this.fanOut.subscribe({
-            projection: Projection.PREFIX_KEYS,
-            onWake: () => {},
-          });
-          this.opened = () => handlers.onOpened();
-          return () => this.closeStream();
-        },
-        close: () => this.closeStream(),
-      }),
-    });
-    this.gateway.addWorker({
-      name: PATH_WORKER,
-      url: "http://in-process",
-      dpRanks: [options.dpRank],
-    });
-    this.drain();
+    this.first = this.join();
+    this.first.drain();
   }
 
-  /** One multipart of the engine, all the way to the index. */
+  /** The gateway that follows from the start. */
+  get gateway(): Gateway {
+    return this.first.gateway;
+  }
+
+  /** Bytes of all stream messages to the first gateway. */
+  get streamBytes(): number {
+    return this.first.streamBytes;
+  }
+
+  /** A further gateway, which joins now; it takes nothing until its `drain` is called. */
+  join(): PathFollower {
+    return new PathFollower(this.fanOut, this.options);
+  }
+
+  /** One multipart of the engine, all the way to the first gateway's index. */
   receive(frames: readonly Uint8Array[]): void {
     this.pipeline.receive(frames, 0);
-    this.drain();
+    this.first.drain();
   }
 
   /** The engine process was replaced. */
   publisherReplaced(): void {
     this.pipeline.publisherReplaced();
-    this.drain();
+    this.first.drain();
   }
 
-  /** The answer for one prompt. */
+  /** The first gateway's answer for one prompt. */
   score(query: Query): RankAnswer {
-    const answer = this.gateway.score(query)[0];
-    invariant(answer !== undefined, "the path has one worker with one rank");
-    return answer;
-  }
-
-  private drain(): void {
-    this.opened?.();
-    this.opened = undefined;
-    for (;;) {
-      const item = this.subscriber?.next();
-      if (item === undefined) return;
-      const bytes = toBinary(SubscribeResponseSchema, toResponse(item, false));
-      this.streamBytes += bytes.length;
-      this.deliver?.(bytes);
-    }
-  }
-
-  private closeStream(): void {
-    this.subscriber?.close();
-    this.subscriber = undefined;
-    this.deliver = undefined;
+    return this.first.score(query);
   }
 }

@@ -19,14 +19,9 @@ import {
 import { type DpRank, LIMITS } from "@kv-group-bridge/protocol";
 import { type Clock, yieldToEventLoop } from "@kv-group-bridge/runtime";
 import type { SubscriptionError } from "./subscription.ts";
-import { WideSessionManager } from "./wide-session-manager.ts";
+import { type ClientTls, WideSessionManager } from "./wide-session-manager.ts";
 
-/** Certificates for a bridge; PEM. `cert` and `key` are the gateway's own, for mutual TLS. */
-export interface ClientTls {
-  readonly ca?: string | undefined;
-  readonly cert?: string | undefined;
-  readonly key?: string | undefined;
-}
+export type { ClientTls };
 
 /** Where a bridge is. `url` is http:// (h2c) or https://. */
 export interface BridgeAddress {
@@ -172,8 +167,9 @@ async function settle<T>(promise: Promise<T>): Promise<Settled<T>> {
 }
 
 /**
- * The closed-list name of a failed call. Codes are matched, never messages (node-stack.md §4.3
- * row 8).
+ * The closed-list name of a failed call. Codes are matched, never messages; connect-node 2.3 says
+ * Canceled for a server that was killed and Internal for a refused handshake, so nearly all are
+ * tried again.
  */
 export function classify(error: unknown): SubscriptionError {
   switch (ConnectError.from(error).code) {

@@ -1,8 +1,8 @@
 /**
  * What it is: an engine description turned into the layout that scoring needs, or the reasons why
  * it cannot.
- * Owns: the translation of vLLM's kinds into reuse rules. Source: design.md §6, vllm-lookup.md §2
- * and §3.
+ * Owns: the translation of vLLM's kinds into reuse rules. Source: vLLM 0.33.0,
+ * v1/core/kv_cache_utils and v1/core/kv_cache_coordinator.
  * Refuses: kinds it does not know, and anything that a rule needs and nobody told; nothing is
  * guessed.
  * Does not do: learn (the bridge does), score, judge certainty (answer.ts does).
@@ -106,7 +106,8 @@ function groupLayout(
   ) {
     return undefined;
   }
-  // With look-ahead hashing nothing drops (vllm-0.33.md §3); a recurrent state never does.
+  // With look-ahead hashing nothing drops (vLLM 0.33.0). A mark on a recurrent group is kept: it
+  // gives up nothing there, but the index needs it for the others' search.
   const dropsBlock = group.dropsBlock && !hasLookahead;
   const name =
     group.specClass === undefined
@@ -148,7 +149,7 @@ function hashUnit(groups: readonly GroupLayout[]): number {
   return unit;
 }
 
-/** Fine mode by vLLM's rule (vllm-lookup.md §3.3). */
+/** Fine mode by vLLM's rule (v1/core/kv_cache_coordinator). */
 function isFineMode(groups: readonly GroupLayout[], hash: number): boolean {
   let hasFinerMamba = false;
   for (const { rule, blockSizeTokens } of groups) {

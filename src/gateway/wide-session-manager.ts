@@ -7,7 +7,13 @@
  */
 import type { ClientHttp2Stream, Http2Session } from "node:http2";
 import { Http2SessionManager } from "@connectrpc/connect-node";
-import type { ClientTls } from "./connect-source.ts";
+
+/** Certificates for a bridge; PEM. `cert` and `key` are the gateway's own, for mutual TLS. */
+export interface ClientTls {
+  readonly ca?: string | undefined;
+  readonly cert?: string | undefined;
+  readonly key?: string | undefined;
+}
 
 /** Bytes in flight of one stream: some hundred milliseconds of snapshot on a long way. */
 const STREAM_WINDOW_BYTES = 4 * 1024 * 1024;

@@ -1,7 +1,9 @@
 /**
  * What it is: a first-in-first-out queue with two bounds: items and bytes. Synchronous.
- * Owns: its items. Invariant: neither bound is ever exceeded; `sizeBytes` is the sum over what is queued.
- * Refuses: an item that would pass a bound ("full"), also one that is larger than the queue when it is empty.
+ * Owns: its items. Invariant: neither bound is ever exceeded; `sizeBytes` is the sum over what is
+ * queued.
+ * Refuses: an item that would pass a bound ("full"), also one that is larger than the queue when it
+ * is empty.
  * Does not do: wait, drop, or decide what "full" means: that is the caller's policy.
  */
 import { invariant } from "./invariant.ts";
@@ -82,7 +84,9 @@ export class BoundedQueue<T extends NonNullable<unknown> | null> {
     return count;
   }
 
-  /** Recomputes the invariants from the raw arrays; throws `InvariantViolation` if one is broken. */
+  /**
+   * Recomputes the invariants from the raw arrays; throws `InvariantViolation` if one is broken.
+   */
   audit(): void {
     let bytes = 0;
     for (let i = this.head; i < this.sizes.length; i++) bytes += this.sizes[i] ?? 0;

@@ -1,7 +1,8 @@
 /**
  * What it is: the seam to time: two clocks and timers, as interfaces, with the real ones.
  * Owns: nothing; a timer belongs to who holds its `Cancel`.
- * Refuses: delays that Node's timers would silently turn into 1 ms (negative, over 2^31 - 1, not finite).
+ * Refuses: delays that Node's timers would silently turn into 1 ms (negative, over 2^31 - 1, not
+ * finite).
  * Does not do: start anything by being imported, or decide what is late.
  */
 import { setImmediate as nextTurn } from "node:timers/promises";
@@ -57,7 +58,10 @@ export const systemTimers: Timers = {
   },
 };
 
-/** Throws `InvariantViolation` unless a timer can wait that long. For every implementation of `Timers`. */
+/**
+ * Throws `InvariantViolation` unless a timer can wait that long. For every implementation of
+ * `Timers`.
+ */
 export function checkDelay(delayMs: number, leastMs: number): void {
   invariant(delayMs >= leastMs && delayMs <= MAX_DELAY_MS, "a delay is within a timer's range");
 }

@@ -1,8 +1,10 @@
 /**
  * What it is: the log: JSON lines by pino, every field through `redactFields`.
- * Owns: the destination's buffer, bounded; beyond the bound lines are lost and counted, nothing waits.
+ * Owns: the destination's buffer, bounded; beyond the bound lines are lost and counted, nothing
+ * waits.
  * Refuses: levels outside its list.
- * Does not do: decide what is worth a line, or keep time. Never call it per event: a line costs microseconds.
+ * Does not do: decide what is worth a line, or keep time. Never call it per event: a line costs
+ * microseconds.
  */
 import { type DestinationStream, type Logger, destination as openDestination, pino } from "pino";
 import { redactFields } from "./redact.ts";

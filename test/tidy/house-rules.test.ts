@@ -167,7 +167,7 @@ describe("the tree", () => {
 
   test("says of every fixture where it comes from, and of no other", () => {
     const provenance = readText("test/fixtures/PROVENANCE.md");
-    const rows = [...provenance.matchAll(/^\| `?([\w./-]+\.[\w.]+)`? \|/gm)].map(
+    const rows = [...provenance.matchAll(/^\| `?([\w./-]+\.[\w.]+)`? +\|/gm)].map(
       (row) => row[1] ?? "",
     );
     const files = filesBelow("test/fixtures")

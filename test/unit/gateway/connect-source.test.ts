@@ -116,11 +116,13 @@ for (const [code, error] of [
 ] as const) {
   test(`a bridge's ${Code[code]} is ${error}`, async () => {
     expect(classify(new ConnectError("", code))).toBe(error);
-    // biome-ignore lint/correctness/useYield: the call fails before its first message.
-    const fail: Subscribe = async function* () {
+    const fails: Subscribe = async function* () {
+      yield* liveWith([]);
       throw new ConnectError("", code);
     };
-    expect(await new Heard(inProcess(fail)).ended).toBe(error);
+    const heard = new Heard(inProcess(fails));
+    expect(await heard.ended).toBe(error);
+    expect(heard.messages.length).toBe(2);
   });
 }
 
@@ -242,7 +244,7 @@ test("a gateway follows two ranks over one transport, loses them, and follows th
 });
 
 test("hundreds of subscriptions leave no listener and no stream behind", async () => {
-  // field-cases.md I7. Method: warnings of leaked listeners would arrive as process warnings.
+  // Method: warnings of leaked listeners would arrive as process warnings.
   const warnings: string[] = [];
   const note = (warning: Error): void => {
     warnings.push(warning.message);

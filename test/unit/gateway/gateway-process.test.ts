@@ -33,7 +33,7 @@ async function run(more: Partial<GatewaySettings> = {}): Promise<RunningGateway>
   const gateway = await runGateway(
     {
       keySeed: SEED,
-      // Nobody listens there: the service serves all the same (field-cases.md J4).
+      // Nobody listens there: the service serves all the same.
       workers: [{ name: "w", url: "http://127.0.0.1:9" }],
       listen: { host: HOST, port: 0 },
       health: { host: HOST, port: 0 },

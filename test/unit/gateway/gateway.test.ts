@@ -112,7 +112,7 @@ const group = (groupId: number, kind: string, blockSize: number, slidingWindow =
   isSeen: true,
 });
 
-// Numbers worked out by hand in reference/vllm-lookup.md §6; the id is the row.
+// Numbers worked out by hand from vLLM's rules; the id is the row of lookup-scenarios.ts.
 for (const [id, n, groups, events, expected] of [
   [1, 17, [group(0, "full_attention", 4)], blocks(0, 4, [4, 8, 12, 16]), 16],
   [2, 16, [group(0, "full_attention", 4)], blocks(0, 4, [4, 8, 12, 16]), 12],
@@ -154,7 +154,6 @@ for (const [id, n, groups, events, expected] of [
 }
 
 test("each worker has its own number, ties stay ties, in the order of names, however they came", () => {
-  // field-cases.md E11.
   const held = { a: 4, b: 12, c: 8, d: 12, e: 0 };
   for (const order of ["abcde", "edcba", "cadbe"]) {
     const bench = new Bench();
@@ -200,7 +199,6 @@ test("an answer that is unknown has no number", () => {
 });
 
 test("a group of the roster that never stored anything makes the answer 0, not absent", () => {
-  // field-cases.md E7, and D10 of vllm-lookup.md.
   const mamba = { ...group(1, "mamba", 4), certainty: 1, isSeen: false };
   const bench = new Bench();
   const groups = [FULL_GROUP, mamba];
@@ -213,7 +211,7 @@ test("a group of the roster that never stored anything makes the answer 0, not a
 });
 
 test("ranks of one worker are apart: a removal on one leaves the other", () => {
-  // field-cases.md H2 and H4: global rank numbers, one stream each.
+  // Global rank numbers, one stream each.
   const bench = new Bench();
   const bridge = bench.add("w", { dpRanks: [5, 4] });
   for (const rank of [4, 5]) bridge.send(liveWith([store(0, [4, 4, 4])], FULL_4, rank), rank);
@@ -238,7 +236,7 @@ test("a namespaced prompt meets its own blocks only", () => {
 });
 
 test("with look-ahead hashing the tokens after a block count too", () => {
-  // vllm-0.33.md §3: two prompts that agree up to e but differ in the token at e do not share the block.
+  // Two prompts that agree up to e but differ in the token at e do not share the block that ends at e.
   const bench = new Bench();
   bench.addLive("w", [store(0, [4, 4, 8], { lookahead: 1 })], { ...FULL_4, lookaheadTokens: 1 });
   expect(bench.score(9)).toBe("w=8");
@@ -356,7 +354,6 @@ test("a removed worker is forgotten at once: entries, streams, timers, connectio
 });
 
 test("the same name may come back with another bridge, and owes nothing to the old one", () => {
-  // field-cases.md J2.
   const bench = new Bench();
   bench.addLive("w", [store(0, [4, 4, 8])]);
   bench.gateway.removeWorker("w");
@@ -410,7 +407,7 @@ test("a gateway takes no more workers than its limit", () => {
 });
 
 test("an explanation tells each group's own number and which one limits", () => {
-  // field-cases.md E1: alone 40, 48 and 40; together 24.
+  // Alone 40, 48 and 40; together 24: the least of the groups' own maxima is not the answer.
   const groups = [
     group(0, "full_attention", 8),
     group(1, "sliding_window", 8, 17),

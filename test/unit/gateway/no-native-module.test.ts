@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 
-// Goal: the gateway installs everywhere without a compiler (field-cases.md L7).
+// Goal: the gateway installs everywhere without a compiler.
 // Method: walk package.json files from the gateway through node_modules, as Node resolves them.
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), "../../..");

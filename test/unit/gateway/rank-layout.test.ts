@@ -107,7 +107,7 @@ test("facts that contradict each other are no layout", () => {
 });
 
 test("a private group enters S and makes the coordinator hybrid, but is not looked up", () => {
-  // vllm-lookup.md §6 row 63: F4 and a private group of 6 give S = 12.
+  // A full group of 4 and a private one of 6 give S = 12.
   const layout = layoutOf([{}, { kind: undefined, blockSizeTokens: 6, isPrivate: true }]);
   expect(layout).toMatchObject({
     coordinator: "hybrid",
@@ -148,9 +148,9 @@ test("one group has no fine mode, whatever the description says", () => {
   expect(layoutOf([mamba], { hashBlockSizeTokens: 2, isFine: true }).isFine).toBe(false);
 });
 
-test("a recurrent group never drops, and nothing drops with look-ahead hashing", () => {
+test("marks of dropping are kept, recurrent groups among them; with look-ahead hashing nothing drops", () => {
   const groups = [{ dropsBlock: true }, { kind: "mamba", dropsBlock: true }];
-  expect(layoutOf(groups).groups.map((group) => group.dropsBlock)).toEqual([true, false]);
+  expect(layoutOf(groups).groups.map((group) => group.dropsBlock)).toEqual([true, true]);
   const ahead = layoutOf(groups, { lookaheadTokens: 1 });
   expect(ahead.groups.map((group) => group.dropsBlock)).toEqual([false, false]);
   expect(ahead.lookaheadTokens).toBe(1);

@@ -349,27 +349,12 @@ test("a clear empties its groups in its media and no others", () => {
 
 test("a withdrawal forgets its scope, and the view is incomplete until a batch says otherwise", () => {
   const filled = [store(0, [4, 4, 8]), store(1, [4, 4, 8]), store(0, [4, 4, 8], { medium: "CPU" })];
-  for (const [scope, left] of [
-    [
-      [undefined, undefined],
-      [0, 0],
-    ],
-    [
-      [0, undefined],
-      [0, 2],
-    ],
-    [
-      [undefined, "CPU"],
-      [2, 2],
-    ],
-    [
-      [0, ""],
-      [2, 2],
-    ],
-    [
-      [7, undefined],
-      [4, 2],
-    ],
+  for (const [groupId, medium, left] of [
+    [undefined, undefined, [0, 0]],
+    [0, undefined, [0, 2]],
+    [undefined, "CPU", [2, 2]],
+    [0, "", [2, 2]],
+    [7, undefined, [4, 2]],
   ] as const) {
     const bench = live(filled, HYBRID);
     expect(bench.view.isComplete).toBe(true);
@@ -447,6 +432,18 @@ test("another look-ahead or a vanished group empties the rank and begins the str
     expect(bench.entries()).toBe(0);
     expect(bench.view.isWithdrawn).toBe(true);
   }
+});
+
+test("with look-ahead hashing a roster that grows begins the stream anew, and loses nothing by it", () => {
+  const ahead = { ...FULL_4, lookaheadTokens: 1 };
+  const filled = [store(0, [4, 4, 8], { lookahead: 1 })];
+  const bench = live(filled, ahead);
+  const grown = { ...HYBRID, lookaheadTokens: 1 };
+  expect(bench.take(engine(grown))).toEqual(["engine_changed"]);
+  bench.view.beginStream();
+  bench.take(...liveWith([...filled, store(1, [4, 4, 4], { lookahead: 1 })], grown));
+  expect(bench.score(9)).toBe(4);
+  expect(bench.view.isWithdrawn).toBe(false);
 });
 
 test("an empty rank takes another look-ahead without ado", () => {
