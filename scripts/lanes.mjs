@@ -1,25 +1,22 @@
 // Runs the test lanes one after another in processes of their own, prints how many tests each one ran, and
-// fails on a failed, a skipped or a missing test. Usage: node scripts/lanes.mjs [lane ...]
+// fails on a failed, a skipped or a missing test.
+//   node scripts/lanes.mjs                the lanes of `npm test`
+//   node scripts/lanes.mjs unit tidy      only these
+//   node scripts/lanes.mjs --ci           the lanes of `npm test`, the demo, and recordings beside the checkout
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 
-const ALL_LANES = ["unit", "property", "differential", "tidy", "e2e"];
-const wanted = process.argv.slice(2);
-const unknown = wanted.filter((lane) => !ALL_LANES.includes(lane));
-if (unknown.length > 0) {
-  console.error(`unknown lane ${unknown.join(", ")}; lanes are ${ALL_LANES.join(", ")}`);
-  process.exit(2);
-}
-const lanes = wanted.length > 0 ? wanted : ALL_LANES;
-const folder = mkdtempSync(join(tmpdir(), "kvgroup-lanes-"));
-let passed = 0;
-let failed = 0;
-const rows = [];
-for (const lane of lanes) {
-  const report = join(folder, `${lane}.json`);
-  const started = Date.now();
+const TEST_LANES = ["unit", "property", "differential", "tidy", "e2e"];
+const BINARY = "src/cli/dist/main.js";
+// Where a larger set of recordings lies, if there is one; a test in `differential` plays the committed ones.
+const RECORDINGS = process.env.KVGROUP_RECORDINGS ?? join("..", "shared", "traces");
+
+/** One lane of vitest: the counts of its report. */
+function testLane(lane) {
+  const folder = mkdtempSync(join(tmpdir(), "kvgroup-lane-"));
+  const report = join(folder, "report.json");
   const run = spawnSync(
     process.execPath,
     [
@@ -32,28 +29,74 @@ for (const lane of lanes) {
     ],
     { stdio: "inherit" },
   );
-  let counts = {
-    numPassedTests: 0,
-    numFailedTests: 0,
-    numPendingTests: 0,
-    numTodoTests: 0,
-    success: false,
-  };
   try {
-    counts = JSON.parse(readFileSync(report, "utf8"));
+    const counts = JSON.parse(readFileSync(report, "utf8"));
+    return {
+      passed: counts.numPassedTests,
+      failed: counts.numFailedTests,
+      skipped: counts.numPendingTests + counts.numTodoTests,
+      isGood: run.status === 0 && counts.success,
+    };
   } catch {
-    console.error(`lane ${lane}: no report was written`);
+    return { passed: 0, failed: 0, skipped: 0, isGood: false };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
   }
-  const skipped = counts.numPendingTests + counts.numTodoTests;
-  const isGood = run.status === 0 && counts.success && counts.numPassedTests > 0 && skipped === 0;
-  passed += counts.numPassedTests;
-  failed += counts.numFailedTests + (isGood ? 0 : Math.max(0, 1 - counts.numFailedTests));
+}
+
+/** The demo counts as one test: real processes, exit code 0. */
+function demoLane() {
+  const run = spawnSync(process.execPath, [BINARY, "demo"], { encoding: "utf8" });
+  console.log(run.stdout.trimEnd().split("\n").slice(-1)[0]);
+  if (run.status !== 0) console.error(run.stderr);
+  const passed = run.status === 0 ? 1 : 0;
+  return { passed, failed: 1 - passed, skipped: 0, isGood: run.status === 0 };
+}
+
+/** Every recording counts as one test. */
+function recordingsLane() {
+  const files = readdirSync(RECORDINGS)
+    .filter((name) => name.endsWith(".jsonl.gz"))
+    .map((name) => join(RECORDINGS, name));
+  const run = spawnSync(process.execPath, [BINARY, "verify-trace", ...files], {
+    encoding: "utf8",
+    maxBuffer: 64 * 1024 * 1024,
+  });
+  console.log(run.stdout + run.stderr);
+  const rows = run.stdout.split("\n").filter((line) => / (ok|not judged)/.test(line)).length;
+  const isGood = run.status === 0 && rows === files.length;
+  return { passed: rows, failed: files.length - rows, skipped: 0, isGood };
+}
+
+const wanted = process.argv.slice(2);
+const isCi = wanted.includes("--ci");
+const named = wanted.filter((lane) => lane !== "--ci");
+const unknown = named.filter((lane) => !TEST_LANES.includes(lane));
+if (unknown.length > 0) {
+  console.error(`unknown lane ${unknown.join(", ")}; lanes are ${TEST_LANES.join(", ")}`);
+  process.exit(2);
+}
+const lanes = (named.length > 0 ? named : TEST_LANES).map((lane) => [lane, () => testLane(lane)]);
+if (isCi) {
+  lanes.push(["demo", demoLane]);
+  if (existsSync(RECORDINGS)) lanes.push(["recordings", recordingsLane]);
+  else console.log("no recordings beside this checkout: the committed ones run in `differential`");
+}
+
+const total = { passed: 0, failed: 0 };
+const rows = [];
+for (const [lane, run] of lanes) {
+  const started = performance.now();
+  const counts = run();
+  const isGood = counts.isGood && counts.passed > 0 && counts.failed === 0 && counts.skipped === 0;
+  total.passed += counts.passed;
+  total.failed += isGood ? 0 : Math.max(1, counts.failed);
+  const seconds = ((performance.now() - started) / 1000).toFixed(1);
   rows.push(
-    `lane ${lane}: ${counts.numPassedTests} passed, ${counts.numFailedTests} failed, ${skipped} skipped` +
-      ` (${((Date.now() - started) / 1000).toFixed(1)} s)${isGood ? "" : "  <-- FAILED"}`,
+    `lane ${lane}: ${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped` +
+      ` (${seconds} s)${isGood ? "" : "  <-- FAILED"}`,
   );
 }
-rmSync(folder, { recursive: true, force: true });
 for (const row of rows) console.log(row);
-console.log(`${passed} passed, ${failed} failed`);
-process.exit(failed === 0 ? 0 : 1);
+console.log(`${total.passed} passed, ${total.failed} failed`);
+process.exit(total.failed === 0 ? 0 : 1);

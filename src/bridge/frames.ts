@@ -42,7 +42,8 @@ const UTF8 = new TextDecoder("utf-8", { ignoreBOM: true });
 /**
  * Reads `[topic, sequence (8 bytes, big-endian), payload]`, the same in every vLLM revision since
  * 0.9.0. Refused with frame_count, sequence_width, sequence_reserved, text_too_long (a topic beyond
- * `LIMITS.textBytes`), topic_mismatch or payload_too_large.
+ * `LIMITS.textBytes`) or topic_mismatch. The payload's size is decode's to judge: a batch that is too large
+ * still has its number, so the gate must see it.
  */
 export function parseFrames(
   frames: readonly Uint8Array[],
@@ -65,6 +66,5 @@ export function parseFrames(
   if (options.topic !== undefined && options.topic !== "" && topic !== options.topic) {
     return refuse("topic_mismatch", "frames[0]");
   }
-  if (payload.length > LIMITS.payloadBytes.value) return refuse("payload_too_large", "frames[2]");
   return ok({ topic, sequence, payload });
 }

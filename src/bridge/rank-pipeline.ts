@@ -160,6 +160,7 @@ export class RankPipeline implements RankView {
       ...(isEngine ? {} : { keyScheme: this.keyScheme() }),
       projection: isEngine ? Projection.ENGINE : Projection.PREFIX_KEYS,
       isEngineConnected: this.isConnected,
+      unplacedBlocks: BigInt(this.mirror.unplaced),
     });
   }
 
@@ -224,9 +225,9 @@ export class RankPipeline implements RankView {
     const batch = decoded.value;
     if (batch.dpRank !== undefined && batch.dpRank !== this.options.dpRank) {
       this.refuse({ reason: "rank_mismatch", path: "data_parallel_rank" });
-      if (this.holds()) {
-        this.beginEpoch(WithdrawReason.BATCH_UNREADABLE, true);
-      }
+      // Batches of this rank may be in another publisher's hands: nothing here is known to be whole.
+      this.completeness = Completeness.INCOMPLETE;
+      if (this.holds()) this.beginEpoch(WithdrawReason.BATCH_UNREADABLE, true);
       this.emitBatch(sequence, 0, []);
       return;
     }

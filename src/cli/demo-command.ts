@@ -5,11 +5,11 @@
  * Refuses: traces with restarts (verify-trace plays those).
  * Does not do: need a GPU, a cluster or anything outside the repository.
  */
-import { randomBytes } from "node:crypto";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { KvEventsError } from "@kv-group-bridge/protocol";
+import { systemRandomness } from "@kv-group-bridge/runtime";
 import { ChildService } from "./child-service.ts";
 import { EnginePlayer } from "./engine-player.ts";
 import { ScoreClient } from "./score-client.ts";
@@ -66,7 +66,7 @@ export async function demoCommand(options: DemoOptions): Promise<number> {
 
 function seedEnvironment(folder: string): string {
   const path = join(folder, "seed");
-  writeFileSync(path, randomBytes(24).toString("hex"), { flag: "a" });
+  writeFileSync(path, systemRandomness.uint64().toString(16).padStart(16, "0"), { flag: "a" });
   return path;
 }
 

@@ -129,8 +129,15 @@ export class ConnectSource implements BridgeSource {
     };
     // Not in this tick: `open` returns before anything is called.
     await Promise.resolve();
+    // A call that is made but never read would reject with nobody to hear it.
+    if (signal.aborted) {
+      this.streams.delete(controller);
+      return;
+    }
     let error: SubscriptionError | undefined;
     try {
+      // Closed before it began: connect would reject a call that nobody reads.
+      if (signal.aborted) return;
       const stream = this.client.subscribe(request, { signal, onHeader });
       const iterator = stream[Symbol.asyncIterator]();
       let sliceStartMs = clock.monotonicMs();

@@ -132,7 +132,7 @@ export class RankView implements ViewFacts {
     this.hasView = true;
     this.isSnapshotWhole = false;
     this.isComplete = start.completeness === Completeness.COMPLETE;
-    this.hasUnplacedBlocks = false;
+    this.hasUnplacedBlocks = start.unplacedBlocks > 0n;
     this.isWithdrawn = false;
     this.isLimited = false;
     this.isEngineConnected = start.isEngineConnected;

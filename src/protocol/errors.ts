@@ -7,7 +7,8 @@
 
 /**
  * Why input was refused. What each costs stands in docs/protocol.md; a test compares both lists.
- * Whole message: frame_count … rank_mismatch. One event: event_shape … store_contradicts_place.
+ * Whole message: frame_count … rank_mismatch. One event: event_shape … hash_replaced.
+ * text_too_long can be either: a topic that is too long refuses the message.
  */
 export const REFUSAL_REASONS = [
   "frame_count",
@@ -95,9 +96,6 @@ export const ERROR_CODES = [
   "engine_endpoint_invalid",
   "engine_socket_failed",
   "bridge_unreachable",
-  "bridge_refused",
-  "bridge_protocol",
-  "key_scheme_mismatch",
   "worker_exists",
   "worker_unknown",
   "worker_limit",

@@ -65,7 +65,7 @@ export const LIMITS = {
     1_024,
     "characters",
     "kinds, media, LoRA names and salts are short",
-    "the event is refused as text_too_long; a removal withdraws its group",
+    "the event is refused as text_too_long; of a removal, its hashes are withdrawn",
   ),
   extraKeysPerBlock: limit(
     256,

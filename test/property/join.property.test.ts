@@ -31,7 +31,7 @@ test.each(cases)("late followers of %s answer as the first one (seed %i)", async
     dpRank,
     engine: engineConfigOfTrace(trace.engine),
     seed: "sixteen characters",
-    fanOut: { snapshotChunkBlocks: dice.int(1, 9), queueBytes: 20_000 },
+    fanOut: { snapshotChunkBlocks: dice.int(1, 9), queueBytes: 900 },
   });
   const followers: PathFollower[] = [];
   let compared = 0;
@@ -39,7 +39,7 @@ test.each(cases)("late followers of %s answer as the first one (seed %i)", async
     if (entry.type === "frame") {
       path.receive(entry.frames);
       if (followers.length < 6 && dice.chance(0.02)) followers.push(path.join());
-      for (const follower of followers) if (dice.chance(0.3)) follower.drain(dice.int(1, 30));
+      for (const follower of followers) if (dice.chance(0.15)) follower.drain(dice.int(1, 30));
       continue;
     }
     if (entry.type === "restart") {

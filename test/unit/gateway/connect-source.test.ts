@@ -170,6 +170,42 @@ test("after a close nothing is heard, and the bridge's side is cancelled", async
   expect(await Promise.race([heard.ended, Promise.resolve("silence")])).toBe("silence");
 });
 
+test("a stream that is closed in the turn in which it was opened makes no call and no noise", async () => {
+  // Method: a rejection that nobody handles would fail this test.
+  let calls = 0;
+  const { url } = await serve(async function* () {
+    calls++;
+    yield* liveWith([]);
+  });
+  for (const address of [url, "http://127.0.0.1:9"]) {
+    const gateway = createGateway({ seed: SEED });
+    gateway.addWorker({ name: "w", url: address });
+    gateway.close();
+  }
+  const bridge = grpcTransport({ url, tls: undefined });
+  const heard = new Heard(bridge);
+  heard.close();
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  bridge.close();
+  expect(calls).toBe(0);
+});
+
+for (const turns of [1, 2, 3, 5, 8, 20]) {
+  test(`a stream that is closed ${turns} turns after its opening makes no noise`, async () => {
+    const { url } = await serve(async function* () {
+      yield* liveWith([]);
+    });
+    for (const address of [url, "http://127.0.0.1:9"]) {
+      const bridge = grpcTransport({ url: address, tls: undefined });
+      const heard = new Heard(bridge);
+      for (let i = 0; i < turns; i++) await new Promise((resolve) => setImmediate(resolve));
+      heard.close();
+      bridge.close();
+    }
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  });
+}
+
 test("over HTTP/2 with cleartext, a snapshot wider than the default windows arrives whole", async () => {
   const big = liveWith([store(0, [4, 4, 400_000])]);
   const { url } = await serve(async function* () {

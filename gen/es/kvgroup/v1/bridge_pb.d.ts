@@ -250,6 +250,13 @@ export declare type Start = Message<"kvgroup.v1.Start"> & {
    * @generated from field: uint32 heartbeat_interval_ms = 9;
    */
   heartbeatIntervalMs: number;
+
+  /**
+   * Blocks held whose place is not known, as in Batch. They are not in the snapshot.
+   *
+   * @generated from field: uint64 unplaced_blocks = 10;
+   */
+  unplacedBlocks: bigint;
 };
 
 /**
@@ -416,25 +423,18 @@ export enum Withdraw_Reason {
   GROUP_CONTRADICTED = 5,
 
   /**
-   * One place was announced under a second hash: what vLLM hashes has changed without being published.
-   *
-   * @generated from enum value: REASON_HASH_REPLACED = 6;
-   */
-  HASH_REPLACED = 6,
-
-  /**
    * A limit of the bridge was reached.
    *
-   * @generated from enum value: REASON_LIMIT_REACHED = 7;
+   * @generated from enum value: REASON_LIMIT_REACHED = 6;
    */
-  LIMIT_REACHED = 7,
+  LIMIT_REACHED = 6,
 
   /**
    * The engine changed between events with and without groups.
    *
-   * @generated from enum value: REASON_GROUPING_CHANGED = 8;
+   * @generated from enum value: REASON_GROUPING_CHANGED = 7;
    */
-  GROUPING_CHANGED = 8,
+  GROUPING_CHANGED = 7,
 }
 
 /**
