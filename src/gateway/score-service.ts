@@ -98,6 +98,8 @@ function rankState(status: RankStatus): ReturnType<typeof create<typeof RankStat
     subscriptionState: status.subscriptionState,
     entries: BigInt(status.entries),
     lastError: status.lastError ?? "",
+    state: TO_WIRE[status.state],
+    reasons: [...status.reasons],
     ...(status.sequenceNumber === undefined ? {} : { sequenceNumber: status.sequenceNumber }),
   });
 }

@@ -71,9 +71,7 @@ const SAMPLES: Readonly<Record<RefusalReason, readonly Sample[]>> = {
   sequence_width: [{ frames: [TOPIC, new Uint8Array(7), EMPTY] }],
   sequence_reserved: [{ frames: [TOPIC, new Uint8Array(8).fill(255), EMPTY] }],
   topic_mismatch: [{ frames: [Buffer.from("kv-events-b"), sequenceFrame(1n), EMPTY] }],
-  payload_too_large: [
-    { frames: [TOPIC, sequenceFrame(1n), new Uint8Array(LIMITS.payloadBytes.value + 1)] },
-  ],
+  payload_too_large: [{ payload: new Uint8Array(LIMITS.payloadBytes.value + 1) }],
   payload_malformed: [{ payload: new Uint8Array([0xc1]) }, { payload: EMPTY }],
   batch_shape: [{ payload: encodeWire([1.5]) }, { payload: encodeWire([1.5, [], "0"]) }],
   too_many_events: [{ payload: encodeWire([1.5, many(LIMITS.eventsPerBatch.value + 1, null), 0]) }],

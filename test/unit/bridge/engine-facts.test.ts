@@ -152,8 +152,9 @@ describe("vLLM's own derivation", () => {
   });
 
   test("one group alone has H = S whatever its partial entries say", () => {
-    expect(deriveLayout([of("full_attention", 64, true)], { ...none, smallestUnitTokens: 16 }))
-      .toMatchObject({ schedulerBlockSizeTokens: 64, hashBlockSizeTokens: 64, isFine: false });
+    expect(
+      deriveLayout([of("full_attention", 64, true)], { ...none, smallestUnitTokens: 16 }),
+    ).toMatchObject({ schedulerBlockSizeTokens: 64, hashBlockSizeTokens: 64, isFine: false });
   });
 
   test("nothing is guessed while a block size is unknown", () => {

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import type { Block, Slot } from "../../../src/bridge/dist/block.js";
-import { Mirror, MIRROR_DEFAULTS, type MirrorOptions } from "../../../src/bridge/dist/mirror.js";
+import { MIRROR_DEFAULTS, Mirror, type MirrorOptions } from "../../../src/bridge/dist/mirror.js";
 import { Placement } from "../../../src/bridge/dist/placement.js";
 import { KeyedHasher } from "../../../src/protocol/dist/index.js";
 import { group, hash, removed, span, stored } from "../../support/typed-events.ts";
@@ -120,7 +120,11 @@ describe("places", () => {
 
   test("at the bound of the history the place unneeded for longest goes, and its children stay unplaced", () => {
     mirror = mirrorOf({ maxHistory: 2 });
-    for (const [value, first] of [[1, 1], [2, 101], [3, 201]] as const) {
+    for (const [value, first] of [
+      [1, 1],
+      [2, 101],
+      [3, 201],
+    ] as const) {
       mirror.store(stored([value], span(first, first + 3)), g, 0);
       mirror.remove(removed([value]));
     }

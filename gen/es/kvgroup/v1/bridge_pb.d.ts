@@ -166,7 +166,7 @@ export declare type SubscribeResponse = Message<"kvgroup.v1.SubscribeResponse"> 
     case: "heartbeat";
   } | {
     /**
-     * A fact about the engine changed.
+     * A fact about the engine changed. Always comes before the first batch that depends on it.
      *
      * @generated from field: kvgroup.v1.EngineDescription engine = 6;
      */

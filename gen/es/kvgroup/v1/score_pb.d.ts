@@ -299,6 +299,20 @@ export declare type RankState = Message<"kvgroup.v1.RankState"> & {
    * @generated from field: optional uint64 sequence_number = 7;
    */
   sequenceNumber?: bigint | undefined;
+
+  /**
+   * How an answer of this rank is to be read now.
+   *
+   * @generated from field: kvgroup.v1.AnswerState state = 8;
+   */
+  state: AnswerState;
+
+  /**
+   * Why the state is not EXACT; as in RankScore.
+   *
+   * @generated from field: repeated string reasons = 9;
+   */
+  reasons: string[];
 };
 
 /**
