@@ -12,7 +12,9 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** A recording with the engine's answers changed. */
 function altered(name: string, change: (native: number) => number): string {
-  const lines = gunzipSync(readFileSync(join(traces, name))).toString("utf8").split("\n");
+  const lines = gunzipSync(readFileSync(join(traces, name)))
+    .toString("utf8")
+    .split("\n");
   const text = lines
     .map((line) =>
       line.includes('"native":')
@@ -52,7 +54,10 @@ describe("demo", () => {
 describe("verify-trace", () => {
   test("--json gives one object a file and a sum", async () => {
     const run = await runCli(["verify-trace", "--json", join(traces, "qwen-528.jsonl.gz")]);
-    const [report, sum] = run.stdout.trim().split("\n").map((line) => JSON.parse(line));
+    const [report, sum] = run.stdout
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line));
     expect(report).toMatchObject({ lookups: 1600, equal: 1600, above: 0, below: 0, isGood: true });
     expect(sum.sum.files).toBe(1);
     expect(run.code).toBe(0);
@@ -108,7 +113,10 @@ describe("configuration is refused at start, by name", () => {
 
   test("--print-config shows the effective values and masks the seed", async () => {
     const seed = "a seed that nobody must see";
-    for (const [service, prefix] of [["bridge", "KVGROUP_BRIDGE"], ["gateway", "KVGROUP_GATEWAY"]]) {
+    for (const [service, prefix] of [
+      ["bridge", "KVGROUP_BRIDGE"],
+      ["gateway", "KVGROUP_GATEWAY"],
+    ]) {
       const run = await runCli([`${service}`, "--print-config"], { [`${prefix}_KEYS_SEED`]: seed });
       expect(run.code).toBe(0);
       expect(run.stdout).not.toContain(seed);
