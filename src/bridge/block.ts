@@ -38,6 +38,8 @@ export class Block {
   parentLow = 0;
   parentHigh = 0;
   hasParentKey = false;
+  /** Adapter of its prompt; means nothing without a place. */
+  loraName: string | undefined = undefined;
   /** Its place was taken by another hash: it never gets one again. */
   isReplaced = false;
   /** Hash state at `endTokens`, from which children continue; undefined without a place. */
@@ -68,7 +70,8 @@ export class Block {
   }
 
   /** Gives it a place: the state's end and saved words; the key is passed apart (it covers look-ahead). */
-  place(state: PrefixState, keyLow: number, keyHigh: number): void {
+  place(state: PrefixState, keyLow: number, keyHigh: number, loraName: string | undefined): void {
+    this.loraName = loraName;
     this.words ??= new Uint32Array(STATE_WORDS);
     state.save(this.words, 0);
     this.endTokens = state.endTokens;

@@ -27,6 +27,8 @@ interface LearntGroup {
   largestBlockTokens: number;
   /** A recurrent group stored a block smaller than its own: proof of fine mode. */
   hasPartial: boolean;
+  /** Its stores name no group: vLLM up to 0.19. */
+  isUngrouped: boolean;
   isSeen: boolean;
 }
 
@@ -35,6 +37,9 @@ export const GROUP_CONTRADICTIONS: ReadonlySet<RefusalReason> = new Set([
   "kind_contradicts",
   "window_contradicts",
 ]);
+
+/** What a store changed. */
+export type Learnt = "known" | "size_grown";
 
 /** Kinds that say nothing: vLLM's name for what it cannot name. */
 const NO_KIND = "unknown";
@@ -95,8 +100,9 @@ export class EngineFacts {
   /**
    * Learns from a store that names `groupId` (0 stands for "no group" in an ungrouped stream), or refuses it
    * whole. `isLocal`: the blocks are in the GPU; only such stores define block sizes and look-ahead.
+   * "size_grown": the group's blocks are larger than those stored so far, which were no whole blocks then.
    */
-  learn(event: StoreEvent, groupId: GroupId, isLocal: boolean): Result<undefined> {
+  learn(event: StoreEvent, groupId: GroupId, isLocal: boolean): Result<Learnt> {
     const stated = this.stated.get(groupId);
     if (stated?.isPrivate === true) return refuse("group_private", "group_idx");
     if (stated === undefined && this.config.isRosterComplete) {
@@ -122,26 +128,45 @@ export class EngineFacts {
     }
     const lookahead = isLocal ? this.learnLookahead(event) : ok(undefined);
     if (!lookahead.ok) return lookahead;
-    const statedSize = stated?.blockSizeTokens;
-    const size = event.blockSizeTokens;
-    if (isLocal && statedSize !== undefined && size > statedSize) {
-      return refuse("block_size_contradicts", "block_size");
-    }
-    const unit = this.config.hashBlockSizeTokens;
-    if (isLocal && unit !== undefined && size % unit !== 0) {
-      return refuse("block_size_contradicts", "block_size");
-    }
+    const size = isLocal ? event.blockSizeTokens : 0;
+    const fits = this.checkSize(event, groupId, size);
+    if (!fits.ok) return fits;
     if (group === undefined) {
       group = {
         kind: undefined,
         windowTokens: undefined,
         largestBlockTokens: 0,
         hasPartial: false,
+        isUngrouped: event.groupId === undefined,
         isSeen: false,
       };
       this.learnt.set(groupId, group);
     }
-    this.note(group, kind, window, isLocal ? size : 0);
+    // Without tokens a size says nothing that could be checked: it never becomes the group's.
+    const told = size <= event.tokens.length ? size : 0;
+    const isGrown = group.largestBlockTokens > 0 && told > group.largestBlockTokens;
+    this.note(group, kind, window, told);
+    return ok(isGrown && stated?.blockSizeTokens === undefined ? "size_grown" : "known");
+  }
+
+  /** Whether a GPU store's block size can be the group's own or that of a partial entry. */
+  private checkSize(event: StoreEvent, groupId: GroupId, size: number): Result<undefined> {
+    if (size === 0) return ok(undefined);
+    const stated = this.stated.get(groupId)?.blockSizeTokens;
+    const known = this.blockSizeTokens(groupId);
+    const detail = `${size}, known ${known ?? "none"}`;
+    if (stated !== undefined && size > stated) {
+      return refuse("block_size_contradicts", "block_size", detail);
+    }
+    // A partial entry is announced alone (vLLM 0.24 and later, cache_partial_block): several blocks of a smaller
+    // size in one store are another cache under the same group.
+    if (known !== undefined && size < known && event.hashes.length > 1) {
+      return refuse("block_size_contradicts", "block_size", detail);
+    }
+    const unit = this.config.hashBlockSizeTokens;
+    if (unit !== undefined && size % unit !== 0) {
+      return refuse("block_size_contradicts", "block_size", `${size}, hash unit ${unit}`);
+    }
     return ok(undefined);
   }
 
@@ -194,7 +219,7 @@ export class EngineFacts {
     const isKindStated = stated?.kind !== undefined;
     return {
       groupId,
-      kind: stated?.kind ?? learnt?.kind,
+      kind: stated?.kind ?? learnt?.kind ?? this.ungroupedKind(groupId),
       blockSizeTokens: this.blockSizeTokens(groupId),
       windowTokens: stated?.windowTokens ?? learnt?.windowTokens,
       chunkTokens: stated?.chunkTokens,
@@ -204,6 +229,14 @@ export class EngineFacts {
       certainty: isKindStated ? "configured" : learnt?.kind === undefined ? "assumed" : "learnt",
       isSeen: learnt?.isSeen ?? false,
     };
+  }
+
+  /**
+   * Up to 0.19 vLLM turned its hybrid manager off for events: one attention group, whose kind it does not name.
+   * Full attention is assumed (and said to be assumed); a sliding window accepts more, never less.
+   */
+  private ungroupedKind(groupId: GroupId): string | undefined {
+    return this.learnt.get(groupId)?.isUngrouped === true ? "full_attention" : undefined;
   }
 
   private learnLookahead(event: StoreEvent): Result<undefined> {

@@ -100,8 +100,14 @@ export class EventApplier {
       }
       return;
     }
+    if (learnt.value === "size_grown") {
+      this.parts.withdraw(WithdrawReason.GROUP_CONTRADICTED, groupId, undefined);
+    }
     counters.add("blocks_stored", event.hashes.length);
-    mirror.store(event, groupId, facts.lookaheadTokens ?? 0);
+    mirror.store(event, groupId, {
+      lookaheadTokens: facts.lookaheadTokens ?? 0,
+      wholeBlockTokens: isLocal ? facts.blockSizeTokens(groupId) : undefined,
+    });
     if (isLocal) writer.engineStored(event, groupId);
   }
 
@@ -126,7 +132,11 @@ export class EventApplier {
     this.parts.counters.add("events_removed");
     for (const note of event.notes) this.parts.refuse(note);
     // In an ungrouped stream everything is filed under group 0, and copies are counted there as everywhere.
-    const groupId = event.groupId ?? (this.grouping === "ungrouped" ? this.firstGroup : undefined);
+    // A removal that names another group there is odd: where its hash is cannot be told, so it goes everywhere.
+    const isUngrouped = this.grouping === "ungrouped";
+    const isOdd = isUngrouped && event.groupId !== undefined && event.groupId !== this.firstGroup;
+    const named = event.groupId ?? (isUngrouped ? this.firstGroup : undefined);
+    const groupId = isOdd ? undefined : named;
     this.parts.mirror.remove(groupId === event.groupId ? event : { ...event, groupId });
   }
 

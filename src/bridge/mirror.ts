@@ -31,6 +31,14 @@ export interface MirrorSink {
   refused(reason: RefusalReason): void;
 }
 
+/** What is known of the group of a store. */
+export interface StoreFacts {
+  /** L. */
+  readonly lookaheadTokens: number;
+  /** The group's block size in the GPU; undefined = not known, or the store is not in the GPU. */
+  readonly wholeBlockTokens: number | undefined;
+}
+
 /** Bounds and rules of one mirror. */
 export interface MirrorOptions {
   readonly maxBlocks: number;
@@ -85,16 +93,25 @@ export class Mirror {
     return this.blocks.size - this.history.size > this.options.maxBlocks;
   }
 
-  /** Applies a store to a group. `lookaheadTokens`: L as known. */
-  store(event: StoreEvent, groupId: GroupId, lookaheadTokens: number): void {
+  /** Applies a store to a group. */
+  store(event: StoreEvent, groupId: GroupId, facts: StoreFacts): void {
     const slot = this.slots.intern(groupId, event);
     if (slot === undefined) {
       this.sink.refused("too_many_media");
       return;
     }
-    this.learnPlaces(event, lookaheadTokens);
-    for (const hash of event.hashes) {
+    const soundCount = this.learnPlaces(event, facts.lookaheadTokens);
+    const whole = facts.wholeBlockTokens ?? 0;
+    const isPartial = event.blockSizeTokens > 0 && event.blockSizeTokens < whole;
+    for (const [index, hash] of event.hashes.entries()) {
       const block = this.obtain(hash);
+      // One hash at two places: which copy a removal means could not be told, so only the first place has copies.
+      if (index >= soundCount && block.isPlaced) continue;
+      // Where a whole block ends there is no partial entry: this is a block of another cache.
+      if (isPartial && block.isPlaced && block.endTokens % whole === 0) {
+        this.sink.refused("block_size_contradicts");
+        continue;
+      }
       if (event.blockSizeTokens > 0) block.blockSizeTokens = event.blockSizeTokens;
       const before = block.copiesIn(slot);
       this.setCopies(block, slot, before + 1);
@@ -135,8 +152,9 @@ export class Mirror {
     }
   }
 
-  /** Empties a scope; undefined = every group, every medium. Places stay known. */
+  /** Empties a scope; undefined = every group, every medium. Places stay known. Says nothing when nothing is held. */
   clear(groupId: GroupId | undefined, medium: string | undefined): void {
+    if (this.placedEntries + this.unplacedEntries === 0) return;
     this.release(this.slots.inScope(groupId, medium));
     this.sink.cleared(groupId, medium);
   }
@@ -200,7 +218,9 @@ export class Mirror {
     }
   }
 
-  private learnPlaces(event: StoreEvent, lookaheadTokens: number): void {
+  /** Records places; gives how many hashes of the event, from its begin, contradict no place. */
+  private learnPlaces(event: StoreEvent, lookaheadTokens: number): number {
+    let soundCount = event.hashes.length;
     const parent = event.parent === undefined ? undefined : this.blocks.get(event.parent);
     if (parent !== undefined && this.history.delete(parent.hash)) {
       this.history.set(parent.hash, parent);
@@ -216,14 +236,17 @@ export class Mirror {
           block.endTokens === state.endTokens &&
           block.keyLow === keyLow &&
           block.keyHigh === keyHigh;
-        if (!isSame) this.sink.refused("place_contradicts");
+        if (!isSame) {
+          this.sink.refused("place_contradicts");
+          soundCount = index;
+        }
         before = block;
         return isSame;
       }
       const key = keyOf(keyLow, keyHigh);
       const holder = this.byKey.get(key);
       if (holder !== undefined) this.replace(holder, key);
-      block.place(state, keyLow, keyHigh);
+      block.place(state, keyLow, keyHigh, event.loraName);
       if (before?.isPlaced === true) {
         block.parentLow = before.keyLow;
         block.parentHigh = before.keyHigh;
@@ -237,6 +260,7 @@ export class Mirror {
       before = block;
       return true;
     });
+    return soundCount;
   }
 
   /** Says everything that is held of a block which has just got its place. */

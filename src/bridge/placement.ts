@@ -75,9 +75,12 @@ export class Placement {
 
   /** Puts the state where the span begins; false without an anchor. */
   private anchor(event: StoreEvent, parent: Block | undefined, lookaheadTokens: number): boolean {
-    if (event.parent !== undefined) return parent?.loadInto(this.state) ?? false;
     // An adapter known by number only is no base model, and no adapter that a query could name.
     if (event.loraName === undefined && event.loraId !== undefined) return false;
+    if (event.parent !== undefined) {
+      // A prompt has one adapter from its first token on: another one below a parent is no child of it.
+      return parent?.loraName === event.loraName && parent?.loadInto(this.state) === true;
+    }
     // A store outside the GPU that carries no extra keys may be salted: at the root it looks plain (vLLM 0.33.0
     // OffloadingConnector). Below a placed parent the namespace is inherited.
     if (event.extraKeys === undefined && event.medium !== "GPU") return false;

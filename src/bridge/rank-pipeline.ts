@@ -354,7 +354,7 @@ export class RankPipeline implements RankView {
 
   private refuse(refusal: Refusal): void {
     this.counts.add(`refused.${refusal.reason}`);
-    this.report("refused", { reason: refusal.reason, path: refusal.path });
+    this.report("refused", { ...refusal });
   }
 
   private report(message: string, fields: Readonly<Record<string, unknown>>): void {

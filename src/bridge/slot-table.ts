@@ -21,7 +21,7 @@ function residencyKey(residency: Residency): string {
   return JSON.stringify([residency.medium, localityOf(residency), residency.ownership]);
 }
 
-/** Interns slots. */
+/** Interns slots; `maxMedia` bounds the media beside the GPU. */
 export class SlotTable {
   private readonly maxMedia: number;
   private readonly slots: Slot[] = [];
@@ -38,8 +38,10 @@ export class SlotTable {
     const key = `${groupId} ${media}`;
     const known = this.byKey.get(key);
     if (known !== undefined) return known;
-    if (!this.media.has(media) && this.media.size >= this.maxMedia) return undefined;
-    this.media.add(media);
+    // The GPU always has its place: names that others invent must not keep it out.
+    const isForeign = !isLocalGpu(residency) && !this.media.has(media);
+    if (isForeign && this.media.size >= this.maxMedia) return undefined;
+    if (isForeign) this.media.add(media);
     const slot: Slot = {
       index: this.slots.length,
       groupId,

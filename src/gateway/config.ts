@@ -1,9 +1,9 @@
 /**
- * What it is: the gateway service's configuration, merged from file, environment and flags, and judged as a
- * whole.
+ * What it is: the gateway service's configuration, merged from file, environment and flags, and
+ * judged as a whole.
  * Owns: the type `GatewayConfig`, and the rules that concern several values.
- * Refuses: cleartext beyond loopback without consent, half a key pair, two sources of one thing, workers that
- * cannot be. Values of secrets never stand in a message.
+ * Refuses: cleartext beyond loopback without consent, half a key pair, two sources of one thing,
+ * workers that cannot be. Values of secrets never stand in a message.
  * Does not do: read files or the environment (the caller passes both in), or load key material.
  */
 import {
@@ -33,7 +33,9 @@ export interface GatewayConfigSources extends ConfigSources {
   readFile(path: string): string;
 }
 
-/** The effective configuration. With key material it is `GatewaySettings`; see `gatewaySettings`. */
+/**
+ * The effective configuration. With key material it is `GatewaySettings`; see `gatewaySettings`.
+ */
 export interface GatewayConfig extends Omit<GatewaySettings, "listen"> {
   /** The seed is the public one: worth a warning. */
   readonly isDefaultSeed: boolean;
@@ -41,7 +43,9 @@ export interface GatewayConfig extends Omit<GatewaySettings, "listen"> {
     /** Paths; undefined = cleartext. Here `ca` is the clients'. */
     readonly tlsFiles: TlsFiles | undefined;
   };
-  /** Paths of what https:// bridges are met with; undefined = the system's authorities and no key. */
+  /**
+   * Paths of what https:// bridges are met with; undefined = the system's authorities and no key.
+   */
   readonly bridgeTlsFiles: TlsFiles | undefined;
   readonly health: ListenAddress;
   readonly logLevel: LogLevel;
@@ -58,8 +62,8 @@ export interface GatewayTls {
 type Values = ConfigValues<typeof gatewayFields>;
 
 /**
- * Merges and judges. Fails with `config_invalid`, `config_unreadable` or `listen_insecure`; the message names
- * the field.
+ * Merges and judges. Fails with `config_invalid`, `config_unreadable` or `listen_insecure`; the
+ * message names the field.
  */
 export function parseGatewayConfig(sources: GatewayConfigSources): GatewayConfig {
   const { values } = mergeConfig(sources, GATEWAY_FIELDS);

@@ -1,9 +1,10 @@
 /**
- * What it is: one definition per configuration value, and what follows from it: flag, variable, table row.
+ * What it is: one definition per configuration value, and what follows from it: flag, variable,
+ * table row.
  * Owns: the rule that makes flag and variable from the dotted name.
  * Refuses: nothing.
- * Does not do: read or merge sources (config-source.ts does), or know a validator: `type` is any object with
- * zod's `safeParse`.
+ * Does not do: read or merge sources (config-source.ts does), or know a validator: `type` is any
+ * object with zod's `safeParse`.
  */
 
 /** How text (a flag, a variable) becomes a value; a file has values already. */
@@ -54,7 +55,9 @@ export interface ConfigDefinition<F extends ConfigFields> {
   readonly fields: F;
 }
 
-/** The field as given; its value type comes from `type` alone, so that `fallback` cannot widen it. */
+/**
+ * The field as given; its value type comes from `type` alone, so that `fallback` cannot widen it.
+ */
 export function configField<T>(
   field: Omit<ConfigField<T>, "fallback"> & { readonly fallback: NoInfer<T> },
 ): ConfigField<T> {
@@ -71,7 +74,9 @@ export function variableOf(prefix: string, field: { readonly name: string }): st
   return prefix + field.name.replaceAll(".", "_").toUpperCase();
 }
 
-/** The options of `util.parseArgs` for all fields; booleans also take "--no-…" with `allowNegative`. */
+/**
+ * The options of `util.parseArgs` for all fields; booleans also take "--no-…" with `allowNegative`.
+ */
 export function flagOptions(fields: ConfigFields): Record<string, { type: "string" | "boolean" }> {
   const options: Record<string, { type: "string" | "boolean" }> = {};
   for (const field of Object.values(fields)) {

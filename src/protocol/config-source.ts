@@ -1,9 +1,11 @@
 /**
- * What it is: configuration from its three sources: file (JSON) < environment < flags, over the defaults.
+ * What it is: configuration from its three sources: file (JSON) < environment < flags, over the
+ * defaults.
  * Owns: nothing; it is a pure function of what it is given.
- * Refuses: unknown names in every source, by name and with the nearest known one; values that their field's
- * type refuses. All problems are told at once; values never stand in a message.
- * Does not do: read files or the environment, or judge fields together (each program's config.ts does).
+ * Refuses: unknown names in every source, by name and with the nearest known one; values that their
+ * field's type refuses. All problems are told at once; values never stand in a message.
+ * Does not do: read files or the environment, or judge fields together (each program's config.ts
+ * does).
  */
 import {
   type ConfigDefinition,
@@ -71,8 +73,8 @@ export function configInvalid(problems: readonly string[]): KvEventsError {
 }
 
 /**
- * The effective configuration as JSON text, in the shape of a file. Secrets that are set are masked; what is
- * not set is left out.
+ * The effective configuration as JSON text, in the shape of a file. Secrets that are set are
+ * masked; what is not set is left out.
  */
 export function printConfig<F extends ConfigFields>(fields: F, values: ConfigValues<F>): string {
   const root: Record<string, unknown> = {};
@@ -224,7 +226,9 @@ function parseValue(field: ConfigField<unknown>, given: Given, problems: string[
   return undefined;
 }
 
-/** The value that a text stands for. Spaces are not trimmed: they are a mistake worth hearing of. */
+/**
+ * The value that a text stands for. Spaces are not trimmed: they are a mistake worth hearing of.
+ */
 function fromText(
   field: ConfigField<unknown>,
   text: string,

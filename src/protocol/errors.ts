@@ -66,6 +66,8 @@ export type RefusalReason = (typeof REFUSAL_REASONS)[number];
 export interface Refusal {
   readonly reason: RefusalReason;
   readonly path: string;
+  /** The sizes that disagree, where that helps an operator; never token ids or hashes. */
+  readonly detail?: string;
 }
 
 /** Either a value or why there is none. */
@@ -82,8 +84,9 @@ export function ok<T>(value: T): { readonly ok: true; readonly value: T } {
 export function refuse(
   reason: RefusalReason,
   path: string,
+  detail?: string,
 ): { readonly ok: false; readonly error: Refusal } {
-  return { ok: false, error: { reason, path } };
+  return { ok: false, error: detail === undefined ? { reason, path } : { reason, path, detail } };
 }
 
 /** What can fail in the world outside. */

@@ -1,6 +1,6 @@
 /**
- * What it is: the rules of the seed of prefix keys, the same for bridge and gateway: where it comes from, how
- * long it must be, and what is read from a file.
+ * What it is: the rules of the seed of prefix keys, the same for bridge and gateway: where it comes
+ * from, how long it must be, and what is read from a file.
  * Owns: the public seed.
  * Refuses: a short seed, and two sources at once. The seed itself never stands in a message.
  * Does not do: read files (the caller passes the text), or hash.
@@ -28,9 +28,9 @@ export interface ChosenSeed {
 }
 
 /**
- * The seed. Of a file, one newline at its end (LF or CRLF) is not part of it: editors and `echo` add one,
- * secrets made otherwise have none, and both must give one key. No source at all gives the public seed. The
- * error is a sentence.
+ * The seed. Of a file, one newline at its end (LF or CRLF) is not part of it: editors and `echo`
+ * add one, secrets made otherwise have none, and both must give one key. No source at all gives the
+ * public seed. The error is a sentence.
  */
 export function chooseSeed(sources: SeedSources): Result<ChosenSeed, string> {
   if (sources.seed !== undefined && sources.fileText !== undefined) {

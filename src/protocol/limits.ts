@@ -82,7 +82,7 @@ export const LIMITS = {
   mediaPerRank: limit(
     16,
     "media",
-    "GPU, CPU, STORAGE and a few names of connectors",
+    "beside the GPU: CPU, STORAGE and a few names of connectors",
     "stores in further media are refused as too_many_media",
   ),
   unknownEventNames: limit(

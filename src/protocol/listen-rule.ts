@@ -1,6 +1,6 @@
 /**
- * What it is: the rule of what may be listened on, the same for bridge and gateway: cleartext only on
- * loopback, unless the operator says that the network is trusted.
+ * What it is: the rule of what may be listened on, the same for bridge and gateway: cleartext only
+ * on loopback, unless the operator says that the network is trusted.
  * Owns: nothing.
  * Refuses: other cleartext listeners (`listen_insecure`).
  * Does not do: resolve names: only "localhost" is known to be loopback.
@@ -21,19 +21,21 @@ const V4_LOOPBACK = /^(?:::ffff:)?127(?:\.[0-9]{1,3}){3}$/i;
 const V6_LOOPBACK = /^(?:::(?:0{1,4}:){0,5}|(?:0{1,4}:){7})0{0,3}1$/;
 
 /**
- * True for addresses that no other machine reaches. Brackets are not part of an address. Unusual spellings
- * of ::1 are not recognised: the safe side.
+ * True for addresses that no other machine reaches. Brackets are not part of an address. Unusual
+ * spellings of ::1 are not recognised: the safe side.
  */
 export function isLoopback(host: string): boolean {
   return host.toLowerCase() === "localhost" || V4_LOOPBACK.test(host) || V6_LOOPBACK.test(host);
 }
 
-/** Fails with `listen_insecure` when the listener is neither loopback, nor TLS, nor consented to. */
+/**
+ * Fails with `listen_insecure` when the listener is neither loopback, nor TLS, nor consented to.
+ */
 export function checkListener(request: ListenerRequest): void {
   if (request.hasTls || request.isInsecureAllowed || isLoopback(request.host)) return;
   const { name, host } = request;
   throw new KvEventsError(
     "listen_insecure",
-    `${name}.host ${host} is reachable by others and has no TLS; set ${name}.insecure to accept that`,
+    `${name}.host ${host} is reachable by others, without TLS; set ${name}.insecure to accept it`,
   );
 }

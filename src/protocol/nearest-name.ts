@@ -8,7 +8,9 @@
 /** Longer names are compared by their beginning: the work stays bounded. */
 const MAX_COMPARED = 100;
 
-/** The known name with the fewest edits, when they are at most a third of the name; else undefined. */
+/**
+ * The known name with the fewest edits, when they are at most a third of the name; else undefined.
+ */
 export function nearestName(name: string, known: readonly string[]): string | undefined {
   let best: string | undefined;
   let bestEdits = Math.floor(Math.min(name.length, MAX_COMPARED) / 3) + 1;

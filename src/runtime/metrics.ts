@@ -1,8 +1,11 @@
 /**
- * What it is: Prometheus metrics. Components count in plain fields; this reads them when a scrape comes.
+ * What it is: Prometheus metrics. Components count in plain fields; this reads them when a scrape
+ * comes.
  * Owns: one prom-client registry, and the number of series that each metric may have.
- * Refuses: series beyond the bound of their metric: left out and counted in kvgroup_metric_series_dropped.
- * Does not do: count on a hot path, serve HTTP, or keep values between scrapes (but for histograms).
+ * Refuses: series beyond the bound of their metric: left out and counted in
+ * kvgroup_metric_series_dropped.
+ * Does not do: count on a hot path, serve HTTP, or keep values between scrapes (but for
+ * histograms).
  */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import { invariant } from "./invariant.ts";

@@ -14,8 +14,9 @@ export function readEnvironment(): Readonly<Record<string, string | undefined>> 
 export type ShutdownSignal = "SIGTERM" | "SIGINT";
 
 /**
- * The first SIGTERM or SIGINT calls `callback`; a second one, of either kind, ends the process at once with
- * 128 + the signal's number, as a shell would say it. Returns a function that removes the handlers.
+ * The first SIGTERM or SIGINT calls `callback`; a second one, of either kind, ends the process at
+ * once with 128 + the signal's number, as a shell would say it. Returns a function that removes the
+ * handlers.
  */
 export function onShutdown(callback: (signal: ShutdownSignal) => void): () => void {
   let isAsked = false;

@@ -1,9 +1,11 @@
 /**
- * What it is: a log for what may happen thousands of times: once per key and interval, with the number left out.
- * Owns: one entry per key, at most `maxKeys`; keys beyond that share one entry, so that the number of lines
- * an interval is bounded whatever the keys are.
+ * What it is: a log for what may happen thousands of times: once per key and interval, with the
+ * number left out.
+ * Owns: one entry per key, at most `maxKeys`; keys beyond that share one entry, so that the number
+ * of lines an interval is bounded whatever the keys are.
  * Refuses: nothing.
- * Does not do: keep time (it is passed in), or start timers: a count left out is told with the key's next line.
+ * Does not do: keep time (it is passed in), or start timers: a count left out is told with the
+ * key's next line.
  */
 import { invariant } from "./invariant.ts";
 import type { Log, LogFields } from "./log.ts";
@@ -50,8 +52,8 @@ export class RateLimitedLog {
   }
 
   /**
-   * Warns, or counts the line as left out; true = written. `monotonicMs` is the caller's clock. A line after
-   * others were left out carries `suppressed`, their number.
+   * Warns, or counts the line as left out; true = written. `monotonicMs` is the caller's clock. A
+   * line after others were left out carries `suppressed`, their number.
    */
   warn(key: string, monotonicMs: number, fields: LogFields, message: string): boolean {
     const entry = this.entryFor(key, monotonicMs);

@@ -1,8 +1,9 @@
 /**
- * What it is: the second line of defence against prompts in logs; the first is that nobody logs them.
+ * What it is: the second line of defence against prompts in logs; the first is that nobody logs
+ * them.
  * Owns: the list of names that never reach a log, and the bounds of what one line may carry.
- * Refuses: values under those names at any depth, long lists of numbers under any name, and bytes; each is
- * replaced by a note, so that the line still tells what was tried.
+ * Refuses: values under those names at any depth, long lists of numbers under any name, and bytes;
+ * each is replaced by a note, so that the line still tells what was tried.
  * Does not do: read texts: a message must not contain a prompt to begin with.
  */
 
@@ -41,8 +42,9 @@ interface Budget {
 }
 
 /**
- * A copy of `fields` that is safe to log: plain JSON values, at most 6 levels and 256 values, errors as
- * type, message, code, stack and cause, bigints as decimal text. Never throws, also on cycles and getters.
+ * A copy of `fields` that is safe to log: plain JSON values, at most 6 levels and 256 values,
+ * errors as type, message, code, stack and cause, bigints as decimal text. Never throws, also on
+ * cycles and getters.
  */
 export function redactFields(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
   try {

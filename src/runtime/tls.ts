@@ -1,7 +1,8 @@
 /**
  * What it is: key material from files, checked before anything listens or connects with it.
  * Owns: nothing.
- * Refuses: unreadable files, and PEM that OpenSSL does not take (a key of another certificate, for one).
+ * Refuses: unreadable files, and PEM that OpenSSL does not take (a key of another certificate, for
+ * one).
  * Does not do: watch files, keep secrets out of memory, or throw: callers raise `tls_invalid`.
  */
 import { X509Certificate } from "node:crypto";
@@ -29,7 +30,9 @@ export type TlsResult =
 
 const NO_MATERIAL: TlsMaterial = { cert: undefined, key: undefined, ca: undefined };
 
-/** Reads and checks, synchronously: at start only. No path at all gives material without anything. */
+/**
+ * Reads and checks, synchronously: at start only. No path at all gives material without anything.
+ */
 export function readTlsFiles(files: TlsFiles): TlsResult {
   if ((files.cert === undefined) !== (files.key === undefined)) {
     const missing = files.cert === undefined ? "certificate" : "key";
@@ -47,7 +50,8 @@ export function readTlsFiles(files: TlsFiles): TlsResult {
   }
   try {
     createSecureContext(material);
-    // OpenSSL ignores an authority that is no certificate, and would then trust nobody without a word.
+    // OpenSSL ignores an authority that is no certificate, and would then trust nobody without a
+    // word.
     if (material.ca !== undefined) void new X509Certificate(material.ca).fingerprint256;
   } catch (cause) {
     const paths = [files.cert, files.key, files.ca].filter((path) => path !== undefined);

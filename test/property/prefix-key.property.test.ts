@@ -1,9 +1,11 @@
 /**
- * What it is: laws of the prefix key over generated input, and its statistics: diffusion and collisions.
+ * What it is: laws of the prefix key over generated input, and its statistics: diffusion and
+ * collisions.
  * Owns: nothing.
  * Refuses: nothing.
- * Does not do: prove security. The statistics notice a part that is not mixed in (tried: the end left out);
- * they do not notice fewer rounds or a wrong rotation (tried as well): the dull twin and the vectors do.
+ * Does not do: prove security. The statistics notice a part that is not mixed in (tried: the end
+ * left out); they do not notice fewer rounds or a wrong rotation (tried as well): the dull twin and
+ * the vectors do.
  */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";

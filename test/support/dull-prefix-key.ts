@@ -1,16 +1,18 @@
 /**
- * What it is: the prefix key again, dull: big integers, whole lists, one step a line. Written from the
- * description in the header of src/protocol/prefix-key.ts and docs/protocol.md (bytes under the HMAC, the
- * item mark) and, for the round, from the paper's definition (J.-P. Aumasson, D. J. Bernstein, "SipHash: a
- * fast short-input PRF") in HalfSipHash's form: 32-bit words, rotations 5, 8, 16, 7, 13, 16. The same round
- * is held to the published test vectors of HalfSipHash-2-4.
+ * What it is: the prefix key again, dull: big integers, whole lists, one step a line. Written from
+ * the description in the header of src/protocol/prefix-key.ts and docs/protocol.md (bytes under the
+ * HMAC, the item mark) and, for the round, from the paper's definition (J.-P. Aumasson, D. J.
+ * Bernstein, "SipHash: a fast short-input PRF") in HalfSipHash's form: 32-bit words, rotations 5,
+ * 8, 16, 7, 13, 16. The same round is held to the published test vectors of HalfSipHash-2-4.
  * Owns: nothing.
  * Refuses: nothing.
  * Does not do: share a line with the product, continue from a state, or run fast.
  */
 import { createHmac } from "node:crypto";
 
-/** What a key covers. Items are absorbed at the token where they start, in their order in the list. */
+/**
+ * What a key covers. Items are absorbed at the token where they start, in their order in the list.
+ */
 export interface DullPrompt {
   readonly seed: string;
   readonly loraName?: string | undefined;
@@ -84,7 +86,10 @@ export function dullHalfSipHash64(key: Uint8Array, message: Uint8Array): bigint 
   return finish(compress(state, last, 2), 4);
 }
 
-/** `count` words, little-endian, of HMAC-SHA-256(seed, "scheme domain" and the parts with their lengths). */
+/**
+ * `count` words, little-endian, of HMAC-SHA-256(seed, "scheme domain" and the parts with their
+ * lengths).
+ */
 function derive(
   seed: string,
   domain: string,

@@ -240,10 +240,18 @@ export class FieldRank {
   /** Every message that went to gateways, as bytes. */
   readonly sent: Uint8Array[] = [];
   readonly reports: Report[] = [];
+  /** True: gateways read nothing for now. */
+  isHeldBack = false;
   private readonly streams: { subscriber: Subscriber; deliver: (bytes: Uint8Array) => void }[] = [];
   private next = 0n;
 
-  constructor(worker: string, dpRank: number, from: RankPipeline | EngineConfig = UNSTATED_ENGINE) {
+  /** `queueBytes`: how far a gateway may fall behind. `maxHistory`: places kept of removed blocks. */
+  constructor(
+    worker: string,
+    dpRank: number,
+    from: RankPipeline | EngineConfig = UNSTATED_ENGINE,
+    bounds: { queueBytes?: number; maxHistory?: number } = {},
+  ) {
     this.worker = worker;
     this.dpRank = dpRank;
     let minted = 0n;
@@ -264,8 +272,12 @@ export class FieldRank {
             },
             emit: (output) => this.fanOut.publish(output),
             report: (message, fields) => this.reports.push({ message, fields }),
+            mirror: bounds.maxHistory === undefined ? {} : { maxHistory: bounds.maxHistory },
           });
-    this.fanOut = new FanOut({ view: this.pipeline });
+    this.fanOut = new FanOut({
+      view: this.pipeline,
+      ...(bounds.queueBytes === undefined ? {} : { queueBytes: bounds.queueBytes }),
+    });
     if (this.pipeline !== from) this.pipeline.setConnected(true);
   }
 
@@ -295,6 +307,7 @@ export class FieldRank {
 
   /** Gives every stream all that is queued for it. */
   drain(): void {
+    if (this.isHeldBack) return;
     for (const { subscriber, deliver } of [...this.streams]) {
       for (let item = subscriber.next(); item !== undefined; item = subscriber.next()) {
         const bytes = toBinary(SubscribeResponseSchema, toResponse(item, false));

@@ -1,7 +1,8 @@
 /**
  * What it is: a clock and timers that move only when a test says so.
  * Owns: the time and the pending timers.
- * Refuses: to go back; more than a million timer runs in one `advance` (a timer that re-arms itself at 0).
+ * Refuses: to go back; more than a million timer runs in one `advance` (a timer that re-arms itself
+ * at 0).
  * Does not do: run promises: a test that has some must await them itself.
  */
 import {
@@ -65,8 +66,8 @@ export class VirtualClock implements Clock, Timers {
   }
 
   /**
-   * Moves time by `byMs`, running each timer that falls due, in order, with the clock at its due time. Timers
-   * armed meanwhile run too when they fall due within the span.
+   * Moves time by `byMs`, running each timer that falls due, in order, with the clock at its due
+   * time. Timers armed meanwhile run too when they fall due within the span.
    */
   advance(byMs: number): void {
     invariant(byMs >= 0, "time goes forward");

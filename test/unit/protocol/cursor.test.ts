@@ -1,5 +1,6 @@
 /**
- * What it is: tests of cursors: how places in one history follow each other, and what a view contains.
+ * What it is: tests of cursors: how places in one history follow each other, and what a view
+ * contains.
  * Owns: nothing.
  * Refuses: nothing.
  * Does not do: decide about gaps.

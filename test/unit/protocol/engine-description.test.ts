@@ -1,5 +1,6 @@
 /**
- * What it is: tests of the engine description on the wire: there and back, what absence means, what is refused.
+ * What it is: tests of the engine description on the wire: there and back, what absence means, what
+ * is refused.
  * Owns: nothing.
  * Refuses: nothing.
  * Does not do: derive facts.

@@ -35,8 +35,8 @@ const seed = "a seed for these tests";
 const tokens = Array.from({ length: 16 }, (_, i) => 1_000 + i);
 
 describe("the dull twin", () => {
-  // Published in vectors.h of https://github.com/veorq/SipHash (vectors_hsip64): key 00 01 … 07, message
-  // 00 01 … of the given length.
+  // Published in vectors.h of https://github.com/veorq/SipHash (vectors_hsip64): key 00 01 … 07,
+  // message 00 01 … of the given length.
   test.each([
     [0, "218d1f59b9b83cc8"],
     [1, "be552412f8387315"],
@@ -80,7 +80,7 @@ describe("fixed vectors", () => {
 });
 
 describe("what a key covers", () => {
-  test("every pair of namespaces is apart, also undefined from empty and however letters are split", () => {
+  test("every pair of namespaces is apart: undefined from empty, however letters are split", () => {
     const parts = [undefined, "", "a", "b", "ab", "\0", "a\0", "0", "undefined"];
     const keys = new Set<bigint>();
     for (const loraName of parts) {

@@ -1,5 +1,6 @@
 /**
- * What it is: tests of the log: what a line looks like, and that prompts and secrets never reach one.
+ * What it is: tests of the log: what a line looks like, and that prompts and secrets never reach
+ * one.
  * Owns: nothing.
  * Refuses: nothing.
  * Does not do: test pino.
@@ -74,7 +75,8 @@ describe("createLogger", () => {
     expect(log.lostLines()).toBe(0);
   });
 
-  // Goal: nothing is lost at an exit. Method: a process of its own that logs to the default destination.
+  // Goal: nothing is lost at an exit. Method: a process of its own that logs to the default
+  // destination.
   test("the default destination is standard error, and flush writes what is buffered", () => {
     const runtime = new URL("../../../src/runtime/dist/index.js", import.meta.url).href;
     const code = `

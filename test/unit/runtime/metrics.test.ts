@@ -110,7 +110,7 @@ describe("createMetrics", () => {
     ]);
   });
 
-  test("two sets of metrics know nothing of each other, and scrape gives text and type", async () => {
+  test("two sets of metrics share nothing, and scrape gives text and type", async () => {
     const one = createMetrics();
     const two = createMetrics();
     one.gauge({ name: "g", help: "g", read: () => [{ value: 1 }] });
@@ -120,7 +120,7 @@ describe("createMetrics", () => {
     expect(samplesOf(scrape.body, "g")).toEqual(["g 2"]);
   });
 
-  test("false names are our bugs: twice the same, a counter without _total, a gauge with it", () => {
+  test("false names are our bugs: twice one, a counter without _total, a gauge with it", () => {
     const metrics = createMetrics();
     const read = (): Sample[] => [];
     metrics.gauge({ name: "g", help: "g", read });

@@ -47,7 +47,7 @@ describe("process", () => {
     expect(counts()).toEqual(before);
   });
 
-  test("the first signal asks; the process may end in its own time and with its own code", async () => {
+  test("the first signal asks; the process ends in its own time, with its own code", async () => {
     const { process: started, seen } = child("exitProcess(7);");
     await seen("ready");
     started.kill("SIGINT");

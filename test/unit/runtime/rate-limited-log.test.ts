@@ -38,7 +38,7 @@ describe("RateLimitedLog", () => {
     expect(log.suppressedTotal).toBe(9_995);
   });
 
-  test("a key whose interval is over makes room, and what it left out is told under another", () => {
+  test("a key whose interval is over makes room; what it left out is told by another", () => {
     const { lines, log } = limited(1);
     log.warn("a", 0, {}, "x");
     log.warn("a", 1, {}, "x");

@@ -1,6 +1,6 @@
 /**
- * What it is: tests of reading key material. The pair was made for this test, by
- * openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 -subj /CN=kvgroup-test
+ * What it is: tests of reading key material. The pair was made for this test, by openssl req -x509
+ * -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 36500 -subj /CN=kvgroup-test
  * Owns: a temporary folder.
  * Refuses: nothing.
  * Does not do: listen.
@@ -80,7 +80,7 @@ describe("readTlsFiles", () => {
     });
   });
 
-  test("a key of another certificate, and garbage in any place, is refused without its contents", () => {
+  test("a foreign key, and garbage in any place, is refused without its contents", () => {
     const pem = (name: string) => at(`${name}.pem`);
     for (const found of [
       problem(pem("cert"), pem("other")),
