@@ -5,7 +5,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import { CLEAR, FieldRank, gatewayOf, rm, st, tokenList } from "../support/field-notation.ts";
-import { seededRandomness } from "../support/seeded-randomness.ts";
+import { SeededRandomness } from "../support/seeded-randomness.ts";
 
 const FULL = { g: 0, k: "full", bs: 4 } as const;
 const MEBIBYTE = 2 ** 20;
@@ -24,7 +24,7 @@ test("K1: branches that come and go leave nothing; the live blocks stay right", 
   const gateway = gatewayOf([rank]);
   const trunk = Array.from({ length: 1024 }, (_, index) => index + 1);
   rank.send(st({ ...FULL, h: trunk, t: "1..4096" }));
-  const random = seededRandomness(1);
+  const random = new SeededRandomness(1);
   const rounds = (count: number, from: number): void => {
     for (let round = from; round < from + count; round++) {
       const parent = 1 + (random.uint32() % 1024);
@@ -48,7 +48,7 @@ test("K1: branches that come and go leave nothing; the live blocks stay right", 
 });
 
 test("K1: 200 000 blocks of one token work, and a clear gives the memory back", () => {
-  const rank = new FieldRank("a", 0, undefined, { maxHistory: 1000 });
+  const rank = new FieldRank("a", 0, undefined, { maxHistory: 25_000 });
   const gateway = gatewayOf([rank]);
   const before = heapMebibytes();
   for (let from = 1; from < 200_000; from += 20_000) {

@@ -276,7 +276,7 @@ describe.each(REFUSAL_REASONS)("the refusal %s", (reason) => {
 
 test("a store in one medium too many is refused and takes nothing away", () => {
   const media = LIMITS.mediaPerRank.value;
-  const stores = Array.from({ length: media }, (_, index) => store({ medium: `TIER${index}` }));
+  const stores = Array.from({ length: media + 1 }, (_, index) => store({ medium: `TIER${index}` }));
   const { refused, outputs, after } = provoke("too_many_media", {
     payload: encodeWire(batchOf(...stores)),
   });
