@@ -4,8 +4,12 @@
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
+import { MIRROR_DEFAULTS, Mirror } from "../../src/bridge/dist/mirror.js";
+import { Placement } from "../../src/bridge/dist/placement.js";
+import { KeyedHasher } from "../../src/protocol/dist/index.js";
 import { CLEAR, FieldRank, gatewayOf, rm, st, tokenList } from "../support/field-notation.ts";
 import { SeededRandomness } from "../support/seeded-randomness.ts";
+import { group, removed, stored } from "../support/typed-events.ts";
 
 const FULL = { g: 0, k: "full", bs: 4 } as const;
 const MEBIBYTE = 2 ** 20;
@@ -35,9 +39,9 @@ test("K1: branches that come and go leave nothing; the live blocks stay right", 
       rank.sent.length = 0;
     }
   };
-  rounds(3000, 0);
+  rounds(2000, 0);
   const early = heapMebibytes();
-  rounds(9000, 3000);
+  rounds(4000, 2000);
   const late = heapMebibytes();
   expect(late - early).toBeLessThan(8);
   expect(rank.pipeline.describe(0)).toMatchObject({ placedBlocks: 1024n, unplacedBlocks: 0n });
@@ -47,17 +51,17 @@ test("K1: branches that come and go leave nothing; the live blocks stay right", 
   gateway.audit();
 });
 
-test("K1: 200 000 blocks of one token work, and a clear gives the memory back", () => {
+test("K1: 100 000 blocks of one token work, and a clear gives the memory back", () => {
   const rank = new FieldRank("a", 0, undefined, { maxHistory: 25_000 });
   const gateway = gatewayOf([rank]);
   const before = heapMebibytes();
-  for (let from = 1; from < 200_000; from += 20_000) {
+  for (let from = 1; from < 100_000; from += 20_000) {
     const h = tokenList(`${from}..${from + 19_999}`);
     rank.send(st({ ...FULL, bs: 1, ...(from > 1 ? { p: from - 1 } : {}), h, t: h }));
   }
   rank.sent.length = 0;
-  expect(gateway.score({ tokens: tokenList("1..200001") })[0]?.reusableTokens).toBe(200_000);
-  expect(gateway.workers()[0]?.entries).toBe(200_000);
+  expect(gateway.score({ tokens: tokenList("1..100001") })[0]?.reusableTokens).toBe(100_000);
+  expect(gateway.workers()[0]?.entries).toBe(100_000);
   const full = heapMebibytes();
   rank.send(CLEAR);
   rank.sent.length = 0;
@@ -65,6 +69,27 @@ test("K1: 200 000 blocks of one token work, and a clear gives the memory back", 
   expect(rank.pipeline.describe(0).placedBlocks).toBe(0n);
   expect(gateway.workers()[0]?.entries).toBe(0);
   expect(after - before).toBeLessThan((full - before) / 2);
-  expect(gateway.score({ tokens: tokenList("1..200001") })[0]?.reusableTokens).toBe(0);
+  expect(gateway.score({ tokens: tokenList("1..100001") })[0]?.reusableTokens).toBe(0);
   gateway.audit();
+});
+
+test("K1: a full history costs a removal the same after 30 000 further blocks as at first", () => {
+  const sink = { stored: () => {}, removed: () => {}, cleared: () => {}, refused: () => {} };
+  const placement = new Placement(new KeyedHasher("field cases: a seed for tests"));
+  const mirror = new Mirror(placement, sink, { ...MIRROR_DEFAULTS, maxHistory: 200_000 });
+  let next = 0;
+  const churn = (count: number): number => {
+    const began = performance.now();
+    for (const end = next + count; next < end; next++) {
+      mirror.store(stored([next], new Uint32Array(0)), group(0), 0);
+      mirror.remove(removed([next]));
+    }
+    return ((performance.now() - began) * 1000) / count;
+  };
+  churn(200_000);
+  const atFirst = Math.min(churn(1000), churn(1000));
+  churn(30_000);
+  const later = Math.min(churn(1000), churn(1000));
+  expect(mirror.forgottenPlaces).toBe(0);
+  expect(later, `microseconds a block; at first ${atFirst}`).toBeLessThan(20 + 3 * atFirst);
 });

@@ -85,7 +85,7 @@ export declare type KvCacheGroup = Message<"kvgroup.v1.KvCacheGroup"> & {
   certainty: Certainty;
 
   /**
-   * True once the engine stored something in this group in this epoch or a removal named it.
+   * True once the engine stored something in this group, in this engine process as far as it is known.
    *
    * @generated from field: bool is_seen = 10;
    */
