@@ -42,6 +42,8 @@ export class Block {
   loraName: string | undefined = undefined;
   /** Its place was taken by another hash: it never gets one again. */
   isReplaced = false;
+  /** Per slot index: block size of the group for which this was stored as a partial entry; missing = never. */
+  partialOf: number[] | undefined = undefined;
   /** Hash state at `endTokens`, from which children continue; undefined without a place. */
   private words: Uint32Array | undefined = undefined;
 

@@ -163,7 +163,8 @@ export class KeyEvents {
 function sizeOf(block: Block, facts: GroupFacts): number {
   const size = facts.blockSizeTokens ?? 0;
   if (size > 0 && block.endTokens % size === 0) return size;
-  return block.blockSizeTokens > 0 ? block.blockSizeTokens : Math.max(size, 1);
+  const said = block.blockSizeTokens > 0 ? block.blockSizeTokens : Math.max(size, 1);
+  return Math.min(said, block.endTokens);
 }
 
 /** A CLEAR of a scope; undefined = every group, every medium. */

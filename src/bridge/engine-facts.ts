@@ -240,7 +240,8 @@ export class EngineFacts {
   }
 
   private learnLookahead(event: StoreEvent): Result<undefined> {
-    if (event.hashes.length === 0) return ok(undefined);
+    // A placeholder without tokens says nothing of what its hash covers.
+    if (event.hashes.length === 0 || event.tokens.length === 0) return ok(undefined);
     const said = event.lookaheadTokens?.[0]?.length ?? 0;
     const known = this.lookaheadTokens;
     if (known !== undefined) {

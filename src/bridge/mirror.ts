@@ -64,6 +64,7 @@ export class Mirror {
   private readonly blocks = new Map<BlockHash, Block>();
   private readonly byKey = new Map<string, Block>();
   private readonly history = new Map<BlockHash, Block>();
+  private oldestFirst: IterableIterator<Block> | undefined = undefined;
   private placedEntries = 0;
   private unplacedEntries = 0;
   /** Removals of what is not held: normal after a late join. */
@@ -112,7 +113,11 @@ export class Mirror {
         this.sink.refused("block_size_contradicts");
         continue;
       }
-      if (event.blockSizeTokens > 0) block.blockSizeTokens = event.blockSizeTokens;
+      if (isPartial && !block.isPlaced) {
+        block.partialOf ??= [];
+        block.partialOf[slot.index] = whole;
+      }
+      if (event.tokens.length > 0) block.blockSizeTokens = event.blockSizeTokens;
       const before = block.copiesIn(slot);
       this.setCopies(block, slot, before + 1);
       if (before === 0 && block.isPlaced) this.sink.stored(slot, block);
@@ -169,6 +174,7 @@ export class Mirror {
     this.blocks.clear();
     this.byKey.clear();
     this.history.clear();
+    this.oldestFirst = undefined;
     this.slots.clear();
     this.placedEntries = 0;
     this.unplacedEntries = 0;
@@ -243,6 +249,7 @@ export class Mirror {
         before = block;
         return isSame;
       }
+      this.dropFalsePartials(block, state.endTokens);
       const key = keyOf(keyLow, keyHigh);
       const holder = this.byKey.get(key);
       if (holder !== undefined) this.replace(holder, key);
@@ -261,6 +268,19 @@ export class Mirror {
       return true;
     });
     return soundCount;
+  }
+
+  /** Stored as partial entries before their end was known, and now they end where a whole block does. */
+  private dropFalsePartials(block: Block, endTokens: number): void {
+    const { partialOf } = block;
+    if (partialOf === undefined) return;
+    block.partialOf = undefined;
+    for (const slot of this.slots.all()) {
+      const whole = partialOf[slot.index] ?? 0;
+      if (whole === 0 || endTokens % whole !== 0 || block.copiesIn(slot) === 0) continue;
+      this.sink.refused("block_size_contradicts");
+      this.setCopies(block, slot, 0);
+    }
   }
 
   /** Says everything that is held of a block which has just got its place. */
@@ -310,8 +330,13 @@ export class Mirror {
   private remember(block: Block): void {
     this.history.set(block.hash, block);
     if (this.history.size <= this.options.maxHistory) return;
-    const oldest = this.history.values().next();
-    if (oldest.done === true) return;
+    // One iterator for good: what it has passed is deleted, and a new one would step over all of that again.
+    this.oldestFirst ??= this.history.values();
+    const oldest = this.oldestFirst.next();
+    if (oldest.done === true) {
+      this.oldestFirst = undefined;
+      return;
+    }
     this.history.delete(oldest.value.hash);
     this.blocks.delete(oldest.value.hash);
     if (oldest.value.isPlaced) {

@@ -104,6 +104,24 @@ describe("B4: two block sizes under one group", () => {
     expect(trial.q("1..17")).toBe(16);
   });
 
+  test("B4: a small block that gets its place later is no whole block of the group either", () => {
+    const trial = new FieldTrial();
+    trial.send(st({ g: 0, k: "mla", bs: 8, h: [3], t: "101..108" }));
+    trial.send(st({ g: 0, k: "mla", bs: 2, p: 49, h: [50], t: "7..8" }));
+    trial.send(st({ g: 1, k: "full", bs: 2, h: [47, 48, 49, 50], t: "1..8" }));
+    expect(trial.q("1..9")).toBe(0);
+  });
+
+  test("B4: small blocks from the root, one in each store, never count as a block of 8", () => {
+    const trial = new FieldTrial();
+    trial.send(st({ g: 0, k: "mla", bs: 8, h: [3], t: "101..108" }));
+    for (let i = 1; i <= 4; i++) {
+      const p = i === 1 ? null : 49 + i;
+      trial.send(st({ g: 0, k: "mla", bs: 2, p, h: [50 + i], t: `${2 * i - 1}..${2 * i}` }));
+    }
+    expect([trial.q("1..9"), trial.q("1..7")]).toEqual([0, 0]);
+  });
+
   test("B4: one larger dense store takes the group over: answers fall, and it shows in the state", () => {
     const trial = new FieldTrial();
     trial.send(st({ ...FULL, h: [1, 2], t: "1..8" }));

@@ -45,6 +45,28 @@ describe("G1: placeholders of the CPU tier", () => {
     expect(trial.q("1..9")).toBe(8);
     expect(trial.path.pipeline.describe(0).engine?.groups[0]?.blockSize).toBe(4);
   });
+
+  test("G1: a CPU placeholder of a partial block, larger than its end, breaks no stream", () => {
+    const trial = new FieldTrial();
+    trial.send(st({ ...FULL, bs: 8, h: [8], t: "1..8" }));
+    trial.send(st({ ...FULL, bs: 2, p: 8, h: [10], t: "9..10" }));
+    trial.send(st({ ...BARE, bs: 1024, h: [10, 8], m: "CPU" }));
+    expect(trial.q("1..9")).toBe(8);
+    trial.send(st({ ...FULL, bs: 8, p: 8, h: [16], t: "9..16" }));
+    expect(trial.q("1..17")).toBe(16);
+    expect(trial.path.gateway.workers()[0]?.lastError).toBeUndefined();
+  });
+
+  test("G1: a placeholder in a group of its own, larger than its end, breaks no stream", () => {
+    const trial = new FieldTrial();
+    trial.send(st({ ...FULL, h: [1, 2], t: "1..8" }));
+    trial.send(st({ g: 5, k: "full", bs: 2 ** 31, h: [1], t: [] }));
+    expect(trial.answer("1..9")).toMatchObject({ state: "unknown", reusableTokens: 0 });
+    expect(trial.answer("1..9").reasons).toContain("block_size_unknown");
+    trial.send(st({ g: 5, k: "full", bs: 4, h: [1, 2], t: "1..8" }));
+    expect(trial.q("1..9")).toBe(8);
+    expect(trial.path.gateway.workers()[0]?.lastError).toBeUndefined();
+  });
 });
 
 describe("G2: removals in one tier", () => {
