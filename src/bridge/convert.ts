@@ -10,7 +10,7 @@ import {
   KvGroupEventSchema,
   KvGroupEvent_Operation as Operation,
 } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
-import { blockHashBytes, type GroupId, writeKey } from "@kv-group-bridge/protocol";
+import { blockHashBytes, type GroupId, LIMITS, writeKey } from "@kv-group-bridge/protocol";
 import type { Block, Slot } from "./block.ts";
 import type { StoreEvent } from "./vllm-event.ts";
 
@@ -31,6 +31,8 @@ export function wireMedium(medium: string): string {
 }
 
 const KEY_BYTES = 8;
+/** Blocks of one event: what every consumer of the contract must take. */
+const MAX_RUN_BLOCKS = LIMITS.hashesPerEvent.value;
 
 /** Grows by doubling; holds the keys of the run being built. */
 class KeyBuffer {
@@ -66,6 +68,7 @@ export class KeyEvents {
   private openSlot: Slot | undefined = undefined;
   private last: Block | undefined = undefined;
   private lastEndTokens = 0;
+  private runBlocks = 0;
   /** Blocks stored or removed since `take`. */
   blocks = 0;
 
@@ -94,7 +97,8 @@ export class KeyEvents {
   /** A block is held in a slot no more; one without a place was never told. */
   removed(slot: Slot, block: Block): void {
     if (!block.isPlaced) return;
-    if (this.open?.operation !== Operation.REMOVE || this.openSlot !== slot) {
+    const isRun = this.open?.operation === Operation.REMOVE && this.openSlot === slot;
+    if (!isRun || this.runBlocks >= MAX_RUN_BLOCKS) {
       this.begin(slot, Operation.REMOVE);
     }
     this.push(block);
@@ -118,6 +122,7 @@ export class KeyEvents {
   private continues(slot: Slot, block: Block, size: number): boolean {
     const { open, last } = this;
     return (
+      this.runBlocks < MAX_RUN_BLOCKS &&
       open?.operation === Operation.STORE &&
       this.openSlot === slot &&
       open.blockSize === size &&
@@ -139,6 +144,7 @@ export class KeyEvents {
       ownership: slot.ownership,
     });
     this.openSlot = slot;
+    this.runBlocks = 0;
     return this.open;
   }
 
@@ -146,6 +152,7 @@ export class KeyEvents {
     this.keys.push(block.keyLow, block.keyHigh);
     this.last = block;
     this.lastEndTokens = block.endTokens;
+    this.runBlocks += 1;
     this.blocks += 1;
   }
 

@@ -33,6 +33,9 @@ export interface DerivedLayout {
   readonly isStated: boolean;
 }
 
+/** Sizes are uint32 in every contract. */
+const MAX_TOKENS = 0xffff_ffff;
+
 /** Kinds that cannot search inside a block. */
 const WHOLE_BLOCK_KINDS: ReadonlySet<string> = new Set([
   "sliding_window",
@@ -59,6 +62,9 @@ export function deriveLayout(
       continue;
     }
     scheduler = (scheduler / greatestCommonDivisor(scheduler, size)) * size;
+    // No engine schedules such blocks, and no message could carry the number: there is no layout.
+    if (scheduler > MAX_TOKENS) isKnown = false;
+    if (!Number.isSafeInteger(scheduler)) scheduler = size;
     if (!group.isPrivate) unit = greatestCommonDivisor(unit, size);
   }
   const isSingle = groups.length === 1;

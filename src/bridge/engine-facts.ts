@@ -142,8 +142,9 @@ export class EngineFacts {
       };
       this.learnt.set(groupId, group);
     }
-    // Without tokens a size says nothing that could be checked: it never becomes the group's.
-    const told = size <= event.tokens.length ? size : 0;
+    // A store without hashes stores nothing, and one without tokens says nothing that could be checked: such a
+    // size never becomes the group's.
+    const told = event.hashes.length > 0 && size <= event.tokens.length ? size : 0;
     const isGrown = group.largestBlockTokens > 0 && told > group.largestBlockTokens;
     this.note(group, kind, window, told);
     return ok(isGrown && stated?.blockSizeTokens === undefined ? "size_grown" : "known");

@@ -122,7 +122,7 @@ describe("B4: two block sizes under one group", () => {
     expect([trial.q("1..9"), trial.q("1..7")]).toEqual([0, 0]);
   });
 
-  test("B4: one larger dense store takes the group over: answers fall, and it shows in the state", () => {
+  test("B4: one larger dense store takes the group over: answers fall, and it shows", () => {
     const trial = new FieldTrial();
     trial.send(st({ ...FULL, h: [1, 2], t: "1..8" }));
     trial.send(st({ ...FULL, bs: 1024, h: [9], t: "2001..3024" }));
@@ -188,7 +188,7 @@ describe("B7: block sizes are learnt", () => {
     }
   });
 
-  test("B7: a stated size of 16 and stores of 32: no credit, counted as block_size_contradicts", () => {
+  test("B7: a stated size of 16 and stores of 32: no credit, and counted", () => {
     const engine = statedEngine([statedGroup(0, { blockSizeTokens: 16 })]);
     const trial = new FieldTrial({
       ...engine,
@@ -295,11 +295,11 @@ describe("B11: with groups and without", () => {
     expect(trial.q("1..9")).toBe(0);
   });
 
-  test("B11: an engine of one ungrouped cache is unknown unstated, and scored when it is stated", () => {
+  test("B11: one ungrouped cache is scored: assumed unstated, exact when stated", () => {
     const unstated = new FieldTrial();
     unstated.send(st({ h: [1, 2], t: "1..8" }));
-    expect(unstated.answer("1..9")).toMatchObject({ state: "unknown", reusableTokens: 0 });
-    expect(unstated.answer("1..9").reasons).toContain("kind_unknown");
+    expect(unstated.answer("1..9")).toMatchObject({ state: "assumed", reusableTokens: 8 });
+    expect(unstated.answer("1..9").reasons).toContain("group_assumed");
     const stated = new FieldTrial(statedEngine([statedGroup(0)]));
     stated.send(st({ h: [1, 2], t: "1..8" }));
     expect(stated.answer("1..9")).toMatchObject({ state: "exact", reusableTokens: 8 });

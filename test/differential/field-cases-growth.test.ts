@@ -1,6 +1,7 @@
 // Goal: what operators reported about growth without bound (field case K1) must not happen here.
-// Method: one long-lived prefix, many short-lived branches, then the smallest blocks, then a clear; the heap is
-// measured after forced collections, at a bound of the history that the test can reach.
+// Method: one long-lived prefix, many short-lived branches, then the smallest blocks, then a
+// clear; the heap is measured after forced collections, at a bound of the history that the test
+// can reach.
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";

@@ -1,5 +1,7 @@
-// Goal: what operators reported about matching across groups (field cases E) must not happen here.
-// Method: each case's events go through the shipped path, in other orders too; the case says the right answer.
+// Goal: what operators reported about matching across groups (field cases E) must not happen
+// here.
+// Method: each case's events go through the shipped path, in other orders too; the case says the
+// right answer.
 import { describe, expect, test } from "vitest";
 import { FieldTrial, rm, st, statedEngine, statedGroup } from "../support/field-notation.ts";
 import type { WireFields } from "../support/wire-builder.ts";
@@ -157,7 +159,7 @@ describe("E8: the last token", () => {
     }
   });
 
-  test("E8: a worker without an event says no_groups and unknown; one that holds nothing says 0", () => {
+  test("E8: a worker without an event says unknown; one that holds nothing says 0", () => {
     const silent = new FieldTrial();
     const answer = silent.answer("1..9");
     expect(answer).toMatchObject({ state: "unknown", reusableTokens: 0 });

@@ -1,5 +1,7 @@
-// Goal: what operators reported about adapters, salts and pictures (field cases F) must not happen here.
-// Method: each case's events go through the shipped path and are asked for in every namespace of the case.
+// Goal: what operators reported about adapters, salts and pictures (field cases F) must not
+// happen here.
+// Method: each case's events go through the shipped path and are asked for in every namespace of
+// the case.
 import { fromBinary } from "@bufbuild/protobuf";
 import { SubscribeResponseSchema } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import { describe, expect, test } from "vitest";
@@ -33,7 +35,7 @@ describe("F1: adapters", () => {
   const b = st({ ...FULL, h: [3], t: "1..4", lora: "b" });
   const numbered = st({ ...FULL, h: [4], t: "1..4", more: { lora_id: 7 } });
 
-  test("F1: each name has its own blocks; a number alone has none, and is never the base model", () => {
+  test("F1: each name has its own blocks; a number alone is never the base model", () => {
     const trial = new FieldTrial();
     trial.send(numbered, a);
     expect(askAll(trial, "1..5", [A, B])).toEqual([0, 4, 0]);
@@ -169,7 +171,7 @@ describe("F6: one hash for two salts", () => {
     expect(askAll(trial, "1..5", [S1])).toEqual([0, 4]);
   });
 
-  test("F6: on the wire the salted block has a key of its own, and no prompt or salt is there", () => {
+  test("F6: on the wire the salted block has its own key, and no prompt or salt is there", () => {
     const keys = [salted, plain].map((event) => {
       const rank = new FieldRank("a", 0, statedEngine([statedGroup(0)]));
       gatewayOf([rank]);

@@ -1,6 +1,8 @@
-// Goal: what operators reported about numbers, gaps and restarts (field cases C) must not happen here.
-// Method: each case's batches go through the shipped path. There is no replay yet, so the cases that need it are
-// held to what must be true without: an explicit reset, an incomplete view, and never an answer above the engine.
+// Goal: what operators reported about numbers, gaps and restarts (field cases C) must not happen
+// here.
+// Method: each case's batches go through the shipped path. There is no replay yet, so the cases
+// that need it are held to what must be true without: an explicit reset, an incomplete view, and
+// never an answer above the engine.
 import { describe, expect, test } from "vitest";
 import {
   CLEAR,
@@ -64,7 +66,7 @@ describe("C1: the engine restarts in place", () => {
 });
 
 describe("C2, C7, C13: gaps, without replay", () => {
-  test("C2 without replay: a lost batch is an explicit reset; nothing before it keeps credit", () => {
+  test("C2 without replay: a lost batch is a reset; nothing before it keeps credit", () => {
     const trial = new FieldTrial(STATED);
     trial.batch(0, st({ ...FULL, h: [1], t: "1..4" }));
     expect(trial.answer("1..5")).toMatchObject({ state: "exact", reusableTokens: 4 });
@@ -86,7 +88,7 @@ describe("C2, C7, C13: gaps, without replay", () => {
     expect(trial.q("1..5")).toBe(4);
   });
 
-  test("C13 without replay: 76 lost batches reset once; only a clear makes the view whole again", () => {
+  test("C13 without replay: 76 lost batches reset once; only a clear makes it whole", () => {
     const trial = new FieldTrial(STATED);
     for (let i = 0; i <= 3; i++) trial.batch(i, st({ ...FULL, h: [1], t: "1..4" }));
     trial.batch(80, st({ ...FULL, h: [8], t: "81..84" }));
@@ -140,7 +142,7 @@ describe("C10: batches dropped before they are numbered", () => {
     expect(trial.q("1..13")).toBe(8);
   });
 
-  test("C10: stale orphans cannot pile up without a bound: each is one entry however often it comes", () => {
+  test("C10: an orphan is one entry however often it comes", () => {
     const trial = new FieldTrial();
     for (let i = 0; i < 500; i++) trial.send(st({ ...FULL, p: 2, h: [3], t: "9..12" }));
     expect(trial.unplaced).toBe(1);
@@ -176,7 +178,7 @@ describe("C11, C6: late joiners, without replay", () => {
     expect(first.score({ tokens: tokenList("0..160") })[0]?.reusableTokens).toBe(84);
   });
 
-  test("C6 without a checkpoint: a new bridge on an old engine holds only what it can prove", () => {
+  test("C6 without a checkpoint: a new bridge holds only what it can prove", () => {
     const old = new FieldTrial(STATED);
     const before = Array.from({ length: 40 }, (_, i) =>
       st({ ...FULL, ...(i > 0 ? { p: i } : {}), h: [i + 1], t: `${i * 4}..${i * 4 + 3}` }),
@@ -193,7 +195,7 @@ describe("C11, C6: late joiners, without replay", () => {
 });
 
 describe("C8: subscriptions", () => {
-  test("C8 without resume: a gateway that fell behind its queue gets a new start and is right", () => {
+  test("C8 without resume: a gateway that fell behind gets a new start and is right", () => {
     const rank = new FieldRank("a", 0, STATED, { queueBytes: 2000 });
     const gateway = gatewayOf([rank]);
     rank.send(st({ ...FULL, h: [1, 2], t: "1..8" }));
@@ -213,7 +215,7 @@ describe("C8: subscriptions", () => {
     });
   });
 
-  test("C8 without resume: a new epoch clears the gateway's view at once, without a reconnect", () => {
+  test("C8 without resume: a new epoch clears the view at once, without a reconnect", () => {
     const rank = new FieldRank("a", 0);
     const gateway = gatewayOf([rank]);
     rank.send(st({ ...FULL, h: [1, 2], t: "1..8" }));

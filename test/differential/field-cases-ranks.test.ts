@@ -1,6 +1,7 @@
-// Goal: what operators reported about ranks, fleets and silent workers (field cases H, E11, I14, L1), as far as one
-// process can show it, must not happen here.
-// Method: several bridge ranks behind one gateway; the cases' events and the states that tell answers apart.
+// Goal: what operators reported about ranks, fleets and silent workers (field cases H, E11, I14,
+// L1), as far as one process can show it, must not happen here.
+// Method: several bridge ranks behind one gateway; the cases' events and the states that tell
+// answers apart.
 import { describe, expect, test } from "vitest";
 import {
   batchOf,
@@ -76,7 +77,7 @@ describe("H2, H6: ranks are kept apart", () => {
     gateway.audit();
   });
 
-  test("H6: batches of rank 3 under the subscription of rank 0 are refused; nothing is left over", () => {
+  test("H6: batches of rank 3 under rank 0 are refused; nothing is left over", () => {
     const rank = new FieldRank("a", 0);
     const gateway = gatewayOf([rank]);
     rank.send(st({ ...FULL, h: [9], t: "1..4" }));
@@ -166,7 +167,7 @@ describe("L1: everything configured, nothing arrives", () => {
     for (const [, [state]] of Object.entries(states)) expect(state).not.toBe("exact");
   });
 
-  test("L1: a heartbeat tells a gateway that the engine went away; the number is called stale", () => {
+  test("L1: a heartbeat tells that the engine went away; the number is called stale", () => {
     const rank = new FieldRank("a", 0, STATED);
     const gateway = gatewayOf([rank]);
     rank.send(st({ ...FULL, h: [1], t: "1..4" }));
@@ -179,7 +180,7 @@ describe("L1: everything configured, nothing arrives", () => {
   });
 });
 
-test("I14: no report, counter or state shows a token, a salt or a hash, whatever is refused", () => {
+test("I14: no report or counter shows a token, a salt or a hash, whatever is refused", () => {
   const token = 987_654_321;
   const tokens = [token, token, token, token];
   const hash = 123_456_789_012_345n;

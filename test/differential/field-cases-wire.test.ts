@@ -150,7 +150,7 @@ describe("A6: byte hashes", () => {
     return bytes;
   }
 
-  test("A6: equal first or last 8 bytes do not merge blocks; the partners of removed ones stay", () => {
+  test("A6: equal first or last 8 bytes do not merge; the partners of removed ones stay", () => {
     const tails = [digest(1, { last: 1 }), digest(1, { last: 1 })];
     tails[0]?.fill(7, 0, 24);
     const [a, b] = tails;
@@ -222,7 +222,7 @@ describe("A7: frames", () => {
     },
   );
 
-  test("A7: a refused message that was a batch shows as a gap, and the gap costs the old view", () => {
+  test("A7: a refused message that was a batch shows as a gap, and costs the old view", () => {
     const trial = new FieldTrial();
     trial.batch(0, st({ ...FULL, h: [1], t: "1..4" }));
     trial.path.receive([TOPIC, new Uint8Array(4), encodeWire(batchOf([rm({ g: 0, h: [1] })]))]);
@@ -239,7 +239,7 @@ describe("A9: tags and shapes", () => {
   const moved = { type: "BlockTransferred", block_hashes: [1] };
   const eviction = rm({ g: 0, h: [9], more: { reason: "eviction" } });
 
-  test("A9: the odd shape is never plain text, the unknown tag is named, the good ones apply", () => {
+  test("A9: the odd shape is never plain text; the unknown tag is named; good ones apply", () => {
     const trial = new FieldTrial();
     trial.send(st({ ...FULL, h: [9], t: "101..104" }));
     expect(trial.q("101..105")).toBe(4);
@@ -289,7 +289,7 @@ describe("A9: tags and shapes", () => {
 describe("B2: one odd field", () => {
   const big = 4_294_967_296;
 
-  test("B2: a window of 2^32 is no window and no other one; group 1 makes the answer unknown", () => {
+  test("B2: a window of 2^32 is no window and no other one; the answer is unknown", () => {
     const trial = new FieldTrial();
     trial.batch(0, st({ ...FULL, h: [1], t: "1..4" }));
     trial.batch(

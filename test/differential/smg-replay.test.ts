@@ -12,7 +12,6 @@ import {
   every,
   framesOf,
   INVALID,
-  key,
   q,
   R,
   rem,
@@ -151,5 +150,4 @@ test("a clear keeps places: what is announced sparsely afterwards is placed at o
   worker.batch(2, R(0, "full", 0, 8, every(8, 24), 24));
   expect(worker.q(41)).toBe(24);
   expect(worker.score(q(41).slice(0, 24))).toBe(0);
-  expect(key(24)).toHaveLength(8);
 });

@@ -13,7 +13,6 @@ import { LIMITS } from "../../src/protocol/dist/index.js";
 import {
   batchOf,
   C,
-  CLEAR,
   every,
   framesOf,
   INVALID,
@@ -66,7 +65,10 @@ function gatewayOver(workers: Readonly<Record<string, (fanOut: FanOut) => RankPi
   for (const name of Object.keys(workers)) {
     gateway.addWorker({ name, url: `http://${name}`, dpRanks: [0] });
   }
-  return { gateway, pipelines, drain: () => drains.forEach((drain) => drain()) };
+  const drain = (): void => {
+    for (const take of drains) take();
+  };
+  return { gateway, pipelines, drain };
 }
 
 test("A1: negative and huge integer hashes are one identity with their masked bits, and cost nothing", () => {
@@ -153,7 +155,7 @@ test("A14, A16: at the mirror's ceiling the rank is withdrawn, counted, and fill
     expect(placedBlocks + unplacedBlocks).toBeLessThanOrEqual(8n);
   }
   expect(withdrawn.filter((type) => type === "epoch").length).toBeGreaterThan(0);
-  expect(pipeline.counters().get("withdrawn.reason_limit_reached")).toBeGreaterThan(0);
+  expect(pipeline.counters().get("withdrawn.limit_reached")).toBeGreaterThan(0);
 });
 
 describe("A17: a group that is there but unusable", () => {
@@ -250,7 +252,7 @@ test("M1: a gap is counted, reported and visible in the answer", () => {
   pipeline.receive(framesOf(0, batchOf([full([4], 4)])), 0);
   pipeline.receive(framesOf(9, batchOf([])), 0);
   expect(pipeline.counters().get("batches_lost")).toBe(8);
-  expect(JSON.stringify(reports)).toContain("REASON_SEQUENCE_GAP");
+  expect(JSON.stringify(reports)).toContain("SEQUENCE_GAP");
 });
 
 describe("M2: a publisher that restarts under a live stream", () => {
@@ -355,21 +357,11 @@ test("M14: the score is tokens, whatever the block sizes of a fleet", () => {
   gateway.close();
 });
 
-describe("groups beyond the limit", () => {
-  test("the 33rd group is never as if it did not exist", () => {
-    const worker = new SmgWorker();
-    const groups = LIMITS.groupsPerRank.value + 1;
-    for (let group = 0; group < groups; group++)
-      worker.batch(group, R(group, "full", 0, 4, [4], 4));
-    worker.batch(groups, rem(groups - 1, [4]));
-    expect(worker.counter("refused.too_many_groups")).toBe(1);
-    expect(worker.q(5)).toBe(0);
-  });
-
-  test("what is cleared is cleared in the 33rd group too", () => {
-    const worker = new SmgWorker();
-    worker.batch(0, full([4], 4));
-    worker.batch(1, CLEAR);
-    expect(worker.q(5)).toBe(0);
-  });
+test("the 33rd group is never as if it did not exist", () => {
+  const worker = new SmgWorker();
+  const groups = LIMITS.groupsPerRank.value + 1;
+  for (let group = 0; group < groups; group++) worker.batch(group, R(group, "full", 0, 4, [4], 4));
+  worker.batch(groups, rem(groups - 1, [4]));
+  expect(worker.counter("refused.too_many_groups")).toBe(1);
+  expect(worker.q(5)).toBe(0);
 });

@@ -1,9 +1,10 @@
 /**
- * What it is: the short notation in which field cases are written (st, rm, CLEAR, "1..8"), and two benches for
- * them: one engine on the whole path, and a fleet of engines behind one gateway.
+ * What it is: the short notation in which field cases are written (st, rm, CLEAR, "1..8"), and two
+ * benches for them: one engine on the whole path, and a fleet of engines behind one gateway.
  * Owns: sequence numbers and time stamps of what is sent; every payload differs from every other.
  * Refuses: nothing; what is sent may be as wrong as the case wants.
- * Does not do: judge. But every answer is asked twice: a gateway that joins at that moment must say the same.
+ * Does not do: judge. But every answer is asked twice: a gateway that joins at that moment must say
+ * the same.
  */
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Projection, SubscribeResponseSchema } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
@@ -37,7 +38,7 @@ export type WireHash = number | bigint | Uint8Array;
 /** The namespace of a query. */
 export type Namespace = Omit<Query, "tokens">;
 
-/** A store in short keys; absent ones are not sent. `more` adds or replaces fields under vLLM's names. */
+/** A store in short keys; absent ones are not sent. `more` sets fields by vLLM's names. */
 export interface ShortStore {
   readonly h: readonly WireHash[];
   /** Default: null, the root. */
@@ -245,7 +246,7 @@ export class FieldRank {
   private readonly streams: { subscriber: Subscriber; deliver: (bytes: Uint8Array) => void }[] = [];
   private next = 0n;
 
-  /** `queueBytes`: how far a gateway may fall behind. `maxHistory`: places kept of removed blocks. */
+  /** `queueBytes`: how far a gateway may fall behind. `maxHistory`: places of removed blocks. */
   constructor(
     worker: string,
     dpRank: number,
