@@ -10,3 +10,8 @@ import { setImmediate as turn } from "node:timers/promises";
 export async function until(claim: () => boolean): Promise<void> {
   while (!claim()) await turn();
 }
+
+/** So many turns of the event loop: room for what must not happen to happen. */
+export async function turns(count: number): Promise<void> {
+  for (let i = 0; i < count; i++) await turn();
+}

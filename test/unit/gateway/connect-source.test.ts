@@ -24,6 +24,7 @@ import {
 import { createGateway, type Gateway } from "../../../src/gateway/dist/index.js";
 import { parseDpRank } from "../../../src/protocol/dist/index.js";
 import { systemClock, systemRandomness, systemTimers } from "../../../src/runtime/dist/index.js";
+import { turns } from "../../support/until.ts";
 import { chunk, heartbeat, KEY_SCHEME, liveWith, SEED, store, tokensTo } from "./messages.ts";
 
 type Subscribe = ServiceImpl<typeof BridgeService>["subscribe"];
@@ -185,24 +186,24 @@ test("a stream that is closed in the turn in which it was opened makes no call a
   const bridge = grpcTransport({ url, tls: undefined });
   const heard = new Heard(bridge);
   heard.close();
-  await new Promise((resolve) => setTimeout(resolve, 50));
+  await turns(200);
   bridge.close();
   expect(calls).toBe(0);
 });
 
-for (const turns of [1, 2, 3, 5, 8, 20]) {
-  test(`a stream that is closed ${turns} turns after its opening makes no noise`, async () => {
+for (const count of [1, 2, 3, 5, 8, 20]) {
+  test(`a stream that is closed ${count} turns after its opening makes no noise`, async () => {
     const { url } = await serve(async function* () {
       yield* liveWith([]);
     });
     for (const address of [url, "http://127.0.0.1:9"]) {
       const bridge = grpcTransport({ url: address, tls: undefined });
       const heard = new Heard(bridge);
-      for (let i = 0; i < turns; i++) await new Promise((resolve) => setImmediate(resolve));
+      await turns(count);
       heard.close();
       bridge.close();
     }
-    await new Promise((resolve) => setTimeout(resolve, 20));
+    await turns(200);
   });
 }
 

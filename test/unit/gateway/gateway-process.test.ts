@@ -20,6 +20,7 @@ import {
   systemRandomness,
   systemTimers,
 } from "../../../src/runtime/dist/index.js";
+import { turns } from "../../support/until.ts";
 import { SEED } from "./messages.ts";
 
 const HOST = "127.0.0.1";
@@ -90,7 +91,7 @@ test("a first byte that comes alone is waited for", async () => {
   socket.setNoDelay(true);
   const text = "POST /kvgroup.v1.ScoreService/ListWorkers HTTP/1.1\r\nhost: x\r\n";
   socket.write(text.slice(0, 1));
-  await new Promise((resolve) => setTimeout(resolve, 30));
+  await turns(200);
   socket.write(`${text.slice(1)}content-type: application/json\r\ncontent-length: 2\r\n\r\n{}`);
   const answer = await new Promise<Buffer>((resolve) => socket.once("data", resolve));
   expect(answer.toString("latin1")).toContain("200 OK");
@@ -112,18 +113,21 @@ test("probes tell health, readiness and metrics, and nothing else", async () => 
   expect((await get("/healthz", "POST"))[0]).toBe(405);
 });
 
-test("a close waits for no idle connection and no unreachable worker", async () => {
+// The runner's limit is the claim: half of the grace that a close would wait for what does not end.
+const PROMPTLY_MS = LIMITS.shutdownGraceMs.value / 2;
+
+test("a close waits for no idle connection and no unreachable worker", {
+  timeout: PROMPTLY_MS,
+}, async () => {
   const gateway = await run();
   const baseUrl = urlOf(gateway.address);
   const client = createClient(ScoreService, createGrpcTransport({ baseUrl }));
   await client.listWorkers({});
   const idle = connect(gateway.address.port, HOST);
   await new Promise((resolve) => idle.once("connect", resolve));
-  const beginMs = performance.now();
   const closing = gateway.close();
   expect(gateway.close()).toBe(closing);
   await closing;
-  expect(performance.now() - beginMs).toBeLessThan(LIMITS.shutdownGraceMs.value / 2);
   expect(gateway.gateway.workers()).toEqual([]);
   expect(await codeOf(client.listWorkers({}))).toBe("Unavailable");
 });
