@@ -5,7 +5,7 @@
  * Does not do: count (it passes refusals on), or know of sequence numbers.
  */
 import type { KvGroupEvent } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
-import type { GroupId, RefusalReason } from "@kv-group-bridge/protocol";
+import type { BlockHash, GroupId, RefusalReason } from "@kv-group-bridge/protocol";
 import type { Block, Slot } from "./block.ts";
 import { clearEvent, engineRemove, engineStore, type GroupFacts, KeyEvents } from "./convert.ts";
 import type { MirrorSink } from "./mirror.ts";
@@ -56,10 +56,18 @@ export class BatchWriter implements MirrorSink {
   }
 
   /** The engine's own words for a store that the mirror took, in the GPU. */
-  engineStored(event: StoreEvent, groupId: GroupId): void {
+  engineStored(
+    event: StoreEvent,
+    stored: {
+      readonly groupId: GroupId;
+      readonly hashes: readonly BlockHash[];
+      readonly isMatchable: boolean;
+    },
+  ): void {
     if (!this.isEngineWritten) return;
     this.endRemovals();
-    this.engineEvents.push(engineStore(event, groupId, this.factsOf(groupId)));
+    const facts = this.factsOf(stored.groupId);
+    this.engineEvents.push(engineStore(event, { ...stored, facts }));
   }
 
   /** The PREFIX_KEYS events so far; begins anew. */

@@ -40,8 +40,8 @@ export class Block {
   hasParentKey = false;
   /** Adapter of its prompt; means nothing without a place. */
   loraName: string | undefined = undefined;
-  /** Its place was taken by another hash: it never gets one again. */
-  isReplaced = false;
+  /** Nothing but tokens went into its chain, as far as events tell; means nothing without a place. */
+  isPlain = false;
   /** Per slot index: block size of the group for which this was stored as a partial entry; missing = never. */
   partialOf: number[] | undefined = undefined;
   /** Hash state at `endTokens`, from which children continue; undefined without a place. */
@@ -88,11 +88,10 @@ export class Block {
     return true;
   }
 
-  /** Takes its place away for good. */
-  replace(): void {
+  /** Takes its place away; a later dense store may give it one again. */
+  displace(): void {
     this.endTokens = 0;
     this.words = undefined;
     this.hasParentKey = false;
-    this.isReplaced = true;
   }
 }

@@ -67,7 +67,9 @@ export class BridgeServer {
         router.service(BridgeService, bridgeService({ ...options.service, shutdown: signal }));
       },
       acceptCompression: [],
-      readMaxBytes: LIMITS.requestBytes.value,
+      readMaxBytes: LIMITS.subscribeRequestBytes.value,
+      // A request lives as long as its stream: what it carries beside its fields is dropped.
+      binaryOptions: { readUnknownFields: false },
       writeMaxBytes: LIMITS.responseBytes.value,
       shutdownSignal: signal,
     });

@@ -10,7 +10,13 @@ import {
   KvGroupEventSchema,
   KvGroupEvent_Operation as Operation,
 } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
-import { blockHashBytes, type GroupId, LIMITS, writeKey } from "@kv-group-bridge/protocol";
+import {
+  type BlockHash,
+  blockHashBytes,
+  type GroupId,
+  LIMITS,
+  writeKey,
+} from "@kv-group-bridge/protocol";
 import type { Block, Slot } from "./block.ts";
 import type { StoreEvent } from "./vllm-event.ts";
 
@@ -184,23 +190,30 @@ export function clearEvent(groupId: GroupId | undefined, medium: string | undefi
   });
 }
 
-/** The ENGINE projection of a store in the GPU: the engine's own words, normalised. */
-export function engineStore(event: StoreEvent, groupId: GroupId, facts: GroupFacts): KvGroupEvent {
-  const isPlain =
-    event.loraId === undefined &&
-    event.loraName === undefined &&
-    (event.lookaheadTokens === undefined || event.lookaheadTokens.length === 0) &&
-    (event.extraKeys?.every((keys) => keys === undefined) ?? true);
+/**
+ * The ENGINE projection of a store in the GPU: the engine's own words, normalised. `hashes`: those that were taken.
+ * `isMatchable`: nothing but tokens is in the whole chain.
+ */
+export function engineStore(
+  event: StoreEvent,
+  stored: {
+    readonly groupId: GroupId;
+    readonly hashes: readonly BlockHash[];
+    readonly facts: GroupFacts;
+    readonly isMatchable: boolean;
+  },
+): KvGroupEvent {
+  const { groupId, hashes, facts, isMatchable } = stored;
   return create(KvGroupEventSchema, {
     operation: Operation.STORE,
     groupId,
-    blockHashes: event.hashes.map(blockHashBytes),
+    blockHashes: hashes.map(blockHashBytes),
     parentBlockHash: event.parent === undefined ? new Uint8Array(0) : blockHashBytes(event.parent),
     tokenIds: [...event.tokens],
     blockSize: event.blockSizeTokens,
     kind: facts.kind ?? "",
     slidingWindow: facts.windowTokens ?? 0,
-    tokensMatchable: isPlain,
+    tokensMatchable: isMatchable,
     ...(event.loraName === undefined ? {} : { loraName: event.loraName }),
     ...(event.loraId === undefined ? {} : { loraId: event.loraId }),
   });

@@ -5,13 +5,14 @@
  * Does not do: expose metrics (the process collects these at scrape time).
  */
 
-/** Monotonic counters and a few gauges. */
+/** Monotonic counters and a few gauges; they stay at 2^53 − 1. */
 export class Counters {
   private readonly values = new Map<string, number>();
 
   /** Adds to a counter. */
   add(name: string, amount = 1): void {
-    this.values.set(name, (this.values.get(name) ?? 0) + amount);
+    const sum = (this.values.get(name) ?? 0) + amount;
+    this.values.set(name, Math.min(sum, Number.MAX_SAFE_INTEGER));
   }
 
   /** Sets a gauge. */

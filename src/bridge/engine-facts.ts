@@ -41,6 +41,8 @@ export const GROUP_CONTRADICTIONS: ReadonlySet<RefusalReason> = new Set([
 /** What a store changed. */
 export type Learnt = "known" | "size_grown";
 
+const TOO_MANY_GROUPS = `more than ${LIMITS.groupsPerRank.value} KV cache groups`;
+
 /** Kinds that say nothing: vLLM's name for what it cannot name. */
 const NO_KIND = "unknown";
 
@@ -51,6 +53,7 @@ export class EngineFacts {
   private readonly learnt = new Map<GroupId, LearntGroup>();
   private learntLookahead: number | undefined = undefined;
   private learntUnit = 0;
+  private hasTooManyGroups = false;
   private currentRevision = 1;
 
   constructor(config: EngineConfig) {
@@ -94,6 +97,7 @@ export class EngineFacts {
     this.learnt.clear();
     this.learntLookahead = undefined;
     this.learntUnit = 0;
+    this.hasTooManyGroups = false;
     this.currentRevision += 1;
   }
 
@@ -114,6 +118,7 @@ export class EngineFacts {
       stated === undefined &&
       this.groupCount() >= LIMITS.groupsPerRank.value
     ) {
+      this.noteTooManyGroups();
       return refuse("too_many_groups", "group_idx");
     }
     const kind = event.kind === NO_KIND && stated?.kind !== undefined ? undefined : event.kind;
@@ -200,9 +205,17 @@ export class EngineFacts {
       eagleBound: this.config.eagleBound ?? "hash_end",
       replayTokens: this.config.replayTokens ?? 0,
       retentionInterval: this.config.retentionInterval,
-      unsupportedReason: this.config.unsupportedReason,
+      unsupportedReason:
+        this.config.unsupportedReason ?? (this.hasTooManyGroups ? TOO_MANY_GROUPS : undefined),
       layoutCertainty: isStated ? "configured" : "assumed",
     };
+  }
+
+  /** A group that is left out would count as if it did not exist: such an engine has no answer. */
+  private noteTooManyGroups(): void {
+    if (this.hasTooManyGroups) return;
+    this.hasTooManyGroups = true;
+    this.currentRevision += 1;
   }
 
   private groupIds(): readonly GroupId[] {

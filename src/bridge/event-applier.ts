@@ -10,7 +10,7 @@ import { invariant, unreachable } from "@kv-group-bridge/runtime";
 import type { BatchWriter } from "./batch-writer.ts";
 import type { Counters } from "./counters.ts";
 import { type EngineFacts, GROUP_CONTRADICTIONS } from "./engine-facts.ts";
-import type { Mirror } from "./mirror.ts";
+import { isPlainStore, type Mirror } from "./mirror.ts";
 import { isLocalGpu } from "./slot-table.ts";
 import type { RefusedEvent, RemoveEvent, StoreEvent, VllmEvent } from "./vllm-event.ts";
 
@@ -104,11 +104,13 @@ export class EventApplier {
       this.parts.withdraw(WithdrawReason.GROUP_CONTRADICTED, groupId, undefined);
     }
     counters.add("blocks_stored", event.hashes.length);
-    mirror.store(event, groupId, {
+    const hashes = mirror.store(event, groupId, {
       lookaheadTokens: facts.lookaheadTokens ?? 0,
       wholeBlockTokens: isLocal ? facts.blockSizeTokens(groupId) : undefined,
     });
-    if (isLocal) writer.engineStored(event, groupId);
+    if (!isLocal) return;
+    const isMatchable = isPlainStore(event) && mirror.isPlainBelow(event.parent);
+    writer.engineStored(event, { groupId, hashes, isMatchable });
   }
 
   /**

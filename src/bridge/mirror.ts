@@ -65,6 +65,8 @@ export class Mirror {
   private readonly byKey = new Map<string, Block>();
   private readonly history = new Map<BlockHash, Block>();
   private oldestFirst: IterableIterator<Block> | undefined = undefined;
+  /** Blocks held per slot index. */
+  private readonly heldInSlot: number[] = [];
   private placedEntries = 0;
   private unplacedEntries = 0;
   /** Removals of what is not held: normal after a late join. */
@@ -94,23 +96,28 @@ export class Mirror {
     return this.blocks.size - this.history.size > this.options.maxBlocks;
   }
 
-  /** Applies a store to a group. */
-  store(event: StoreEvent, groupId: GroupId, facts: StoreFacts): void {
+  /** Applies a store to a group; gives the hashes that were taken (the event's own list when all were). */
+  store(event: StoreEvent, groupId: GroupId, facts: StoreFacts): readonly BlockHash[] {
     const slot = this.slots.intern(groupId, event);
     if (slot === undefined) {
       this.sink.refused("too_many_media");
-      return;
+      return [];
     }
+    const left = new Set<BlockHash>();
     const soundCount = this.learnPlaces(event, facts.lookaheadTokens);
     const whole = facts.wholeBlockTokens ?? 0;
     const isPartial = event.blockSizeTokens > 0 && event.blockSizeTokens < whole;
     for (const [index, hash] of event.hashes.entries()) {
       const block = this.obtain(hash);
       // One hash at two places: which copy a removal means could not be told, so only the first place has copies.
-      if (index >= soundCount && block.isPlaced) continue;
+      if (index >= soundCount && block.isPlaced) {
+        left.add(hash);
+        continue;
+      }
       // Where a whole block ends there is no partial entry: this is a block of another cache.
       if (isPartial && block.isPlaced && block.endTokens % whole === 0) {
         this.sink.refused("block_size_contradicts");
+        left.add(hash);
         continue;
       }
       if (isPartial && !block.isPlaced) {
@@ -122,6 +129,12 @@ export class Mirror {
       this.setCopies(block, slot, before + 1);
       if (before === 0 && block.isPlaced) this.sink.stored(slot, block);
     }
+    return left.size === 0 ? event.hashes : event.hashes.filter((hash) => !left.has(hash));
+  }
+
+  /** Whether equal tokens mean an equal block below `parent`: undefined = the root. */
+  isPlainBelow(parent: BlockHash | undefined): boolean {
+    return parent === undefined || this.blocks.get(parent)?.isPlain === true;
   }
 
   /** Applies a removal; `groupId` undefined = the event names none: every group in that medium loses the hash. */
@@ -159,8 +172,9 @@ export class Mirror {
 
   /** Empties a scope; undefined = every group, every medium. Places stay known. Says nothing when nothing is held. */
   clear(groupId: GroupId | undefined, medium: string | undefined): void {
-    if (this.placedEntries + this.unplacedEntries === 0) return;
-    this.release(this.slots.inScope(groupId, medium));
+    const scope = this.slots.inScope(groupId, medium);
+    if (scope.every((slot) => (this.heldInSlot[slot.index] ?? 0) === 0)) return;
+    this.release(scope);
     this.sink.cleared(groupId, medium);
   }
 
@@ -176,6 +190,7 @@ export class Mirror {
     this.history.clear();
     this.oldestFirst = undefined;
     this.slots.clear();
+    this.heldInSlot.length = 0;
     this.placedEntries = 0;
     this.unplacedEntries = 0;
   }
@@ -216,8 +231,9 @@ export class Mirror {
   }
 
   /** Sets every count in `slots` to 0 without telling the sink. Free when nothing is held. */
-  private release(slots: readonly Slot[]): void {
-    if (this.placedEntries + this.unplacedEntries === 0) return;
+  private release(scope: readonly Slot[]): void {
+    const slots = scope.filter((slot) => (this.heldInSlot[slot.index] ?? 0) > 0);
+    if (slots.length === 0) return;
     for (const block of this.blocks.values()) {
       if (block.heldSlots === 0) continue;
       for (const slot of slots) if (block.copiesIn(slot) > 0) this.setCopies(block, slot, 0);
@@ -231,12 +247,12 @@ export class Mirror {
     if (parent !== undefined && this.history.delete(parent.hash)) {
       this.history.set(parent.hash, parent);
     }
+    const isPlain = isPlainStore(event) && this.isPlainBelow(event.parent);
     let before: Block | undefined = parent;
     this.placement.walk(event, parent, lookaheadTokens, (index, state, keyLow, keyHigh) => {
       const hash = event.hashes[index];
       if (hash === undefined) return false;
       const block = this.obtain(hash);
-      if (block.isReplaced) return false;
       if (block.isPlaced) {
         const isSame =
           block.endTokens === state.endTokens &&
@@ -252,8 +268,9 @@ export class Mirror {
       this.dropFalsePartials(block, state.endTokens);
       const key = keyOf(keyLow, keyHigh);
       const holder = this.byKey.get(key);
-      if (holder !== undefined) this.replace(holder, key);
+      if (holder !== undefined) this.replace(holder);
       block.place(state, keyLow, keyHigh, event.loraName);
+      block.isPlain = isPlain;
       if (before?.isPlaced === true) {
         block.parentLow = before.keyLow;
         block.parentHigh = before.keyHigh;
@@ -289,16 +306,31 @@ export class Mirror {
       if (block.copiesIn(slot) > 0) this.sink.stored(slot, block);
   }
 
-  /** Another hash has the same key: what vLLM hashes but does not publish has changed. The older one goes. */
-  private replace(older: Block, key: string): void {
+  /**
+   * Another hash has the same key: what vLLM hashes but does not publish has changed. The older one goes; below an
+   * adapter's name that means another adapter (its path is hashed, not published), so all of that name goes.
+   */
+  private replace(older: Block): void {
     this.sink.refused("hash_replaced");
-    for (const slot of this.slots.all()) {
-      if (older.copiesIn(slot) > 0) this.sink.removed(slot, older);
+    if (older.loraName === undefined) {
+      this.displace(older);
+      return;
     }
-    this.placedEntries -= older.heldSlots;
-    this.unplacedEntries += older.heldSlots;
-    older.replace();
-    this.byKey.delete(key);
+    const { loraName } = older;
+    for (const block of this.blocks.values()) {
+      if (block.isPlaced && block.loraName === loraName) this.displace(block);
+    }
+  }
+
+  /** Takes a block's place away and says so. */
+  private displace(block: Block): void {
+    for (const slot of this.slots.all()) {
+      if (block.copiesIn(slot) > 0) this.sink.removed(slot, block);
+    }
+    this.placedEntries -= block.heldSlots;
+    this.unplacedEntries += block.heldSlots;
+    this.byKey.delete(keyText(block));
+    block.displace();
   }
 
   private obtain(hash: BlockHash): Block {
@@ -322,6 +354,7 @@ export class Mirror {
     const change = (count > 0 ? 1 : 0) - (before > 0 ? 1 : 0);
     if (block.isPlaced) this.placedEntries += change;
     else this.unplacedEntries += change;
+    this.heldInSlot[slot.index] = (this.heldInSlot[slot.index] ?? 0) + change;
     if (change > 0) this.history.delete(block.hash);
     else if (block.heldSlots === 0 && change < 0) this.remember(block);
   }
@@ -344,6 +377,16 @@ export class Mirror {
       this.forgottenPlaces += 1;
     }
   }
+}
+
+/** Nothing but tokens is in the event's hashes. */
+export function isPlainStore(event: StoreEvent): boolean {
+  return (
+    event.loraId === undefined &&
+    event.loraName === undefined &&
+    (event.lookaheadTokens === undefined || event.lookaheadTokens.length === 0) &&
+    (event.extraKeys?.every((keys) => keys === undefined) ?? true)
+  );
 }
 
 function keyText(block: Block): string {

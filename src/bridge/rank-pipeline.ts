@@ -237,8 +237,7 @@ export class RankPipeline implements RankView {
   private apply(sequence: SequenceNumber, batch: VllmBatch): void {
     for (const event of batch.events) {
       if (this.applier.apply(event) === "cleared_all") this.completeness = Completeness.COMPLETE;
-    }
-    if (this.mirror.isOverLimit) {
+      if (!this.mirror.isOverLimit) continue;
       this.writer.discard();
       this.beginEpoch(WithdrawReason.LIMIT_REACHED, true);
     }

@@ -58,6 +58,7 @@ export class RankFollower {
   private assessed: Assessment | undefined = undefined;
   private assessedRevision = -1;
   private assessedTrouble: StreamTrouble = undefined;
+  private isFollowed = false;
   private reportedError: SubscriptionError | undefined = undefined;
 
   constructor(
@@ -178,8 +179,11 @@ export class RankFollower {
     const fields = { worker: this.worker, dpRank: this.dpRank, state, error: lastError };
     const isNews = lastError !== this.reportedError;
     this.reportedError = lastError;
+    // A new start on a live stream is no news: a bridge may send many.
+    const wasFollowed = this.isFollowed;
+    this.isFollowed = state === "live" || (wasFollowed && state === "snapshot");
     if (isNews && lastError !== undefined) log.warn(fields, "rank not followed");
-    else if (state === "live") log.info(fields, "rank followed");
+    else if (state === "live" && !wasFollowed) log.info(fields, "rank followed");
     else log.debug(fields, "subscription state");
   }
 }

@@ -140,6 +140,8 @@ export class PrefixIndex {
     invariant(mediumId === ALL || isMedium(mediumId), "a medium id is 0 ... 15, or ALL");
     const bit = groupId === ALL ? -1 : state.bitOf(groupId);
     if (groupId !== ALL && bit === -1) return 0;
+    // Entries are found by walking the rank's places: not for a scope that holds none.
+    if (groupId !== ALL && this.groupEntryCount(rank, groupId, mediumId) === 0) return 0;
     return this.entries.clear(state, groupId === ALL ? -1 : 1 << bit, mediumId);
   }
 

@@ -77,7 +77,7 @@ export const LIMITS = {
     32,
     "groups",
     "the widest published model has about 23",
-    "stores of further groups are refused as too_many_groups; removals of them withdraw nothing",
+    "stores of further groups are refused as too_many_groups, and the engine is unsupported: unknown",
   ),
   mediaPerRank: limit(
     16,
@@ -137,6 +137,12 @@ export const LIMITS = {
     8 * 1024 * 1024,
     "bytes",
     "a prompt of 2 M tokens",
+    "the request is refused with RESOURCE_EXHAUSTED",
+  ),
+  subscribeRequestBytes: limit(
+    65_536,
+    "bytes",
+    "a subscription has a handful of small fields",
     "the request is refused with RESOURCE_EXHAUSTED",
   ),
   promptTokens: limit(
