@@ -13,6 +13,7 @@ import {
   type Http2Server,
   type ServerHttp2Session,
 } from "node:http2";
+import type { Socket } from "node:net";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { BridgeService } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import { KvEventsError, LIMITS } from "@kv-group-bridge/protocol";
@@ -53,6 +54,7 @@ export class BridgeServer {
   private readonly shutdown = new AbortController();
   private readonly server: Http2Server | Http2SecureServer;
   private readonly sessions = new Set<ServerHttp2Session>();
+  private readonly sockets = new Set<Socket>();
   private readonly unanswered = new Set<ServerHttp2Session>();
   private cancelPings: Cancel | undefined;
   private closing: Promise<void> | undefined;
@@ -76,6 +78,10 @@ export class BridgeServer {
     this.server = createListener(options.tls, handler);
     this.server.maxConnections = MAX_CONNECTIONS;
     this.server.on("session", (session) => this.track(session));
+    this.server.on("connection", (socket: Socket) => {
+      this.sockets.add(socket);
+      socket.once("close", () => this.sockets.delete(socket));
+    });
   }
 
   /** Listens; fails with `listen_failed`. */
@@ -111,6 +117,8 @@ export class BridgeServer {
     const graceMs = this.options.shutdownGraceMs ?? LIMITS.shutdownGraceMs.value;
     const cancelGrace = this.options.timers.after(graceMs, () => {
       for (const session of this.sessions) session.destroy();
+      // A peer that never spoke, or that keeps its half open, has no session to destroy.
+      for (const socket of this.sockets) socket.destroy();
     });
     await closed;
     // The listener's sockets are gone by now, but a session says so a turn later.

@@ -18,10 +18,12 @@ import { PlaceTable } from "../../src/prefix-index/dist/place-table.js";
 import { LIMITS } from "../../src/protocol/dist/index.js";
 import { createLogger } from "../../src/runtime/dist/index.js";
 import { SeededRandomness } from "../support/seeded-randomness.ts";
+import { callsOf } from "../support/smg-notation.ts";
 import { VirtualClock } from "../support/virtual-clock.ts";
 import {
   batch,
   chunk,
+  type EngineInit,
   type EventInit,
   engine,
   FULL_4,
@@ -207,7 +209,7 @@ describe("a sound form with unsound contents", () => {
     expect(honest.reusableTokens === 8 || honest.reasons.includes("limit_reached")).toBe(true);
   });
 
-  for (const [name, odd] of [
+  const engines: readonly (readonly [string, EngineInit])[] = [
     ["S that no block divides", { schedulerBlockSize: 7 }],
     ["sizes of 2^32 - 1", { schedulerBlockSize: 2 ** 32 - 1, hashBlockSize: 2 ** 32 - 1 }],
     ["a replay window of 2^32 - 1", { replayTokens: 2 ** 32 - 1 }],
@@ -215,7 +217,8 @@ describe("a sound form with unsound contents", () => {
     ["groups of block size 0", { groups: [{ ...FULL_GROUP, blockSize: 0 }] }],
     ["private groups only", { groups: [{ ...FULL_GROUP, isPrivate: true }] }],
     ["an unknown kind", { groups: [{ ...FULL_GROUP, kind: "__proto__" }] }],
-  ] as const) {
+  ];
+  for (const [name, odd] of engines) {
     test(`an engine with ${name} has no number`, () => {
       const { answer, gateway } = afterSound(engine({ ...FULL_4, ...odd }));
       expect(answer()).toMatchObject({ state: "unknown", reusableTokens: 0 });
@@ -257,22 +260,13 @@ describe("floods", () => {
     const held = store(0, [4, 4, 4 * (MAX_ENTRIES - 1)]);
     const clear = { operation: Operation.CLEAR, groupId: 1, medium: "GPU" };
     const { open, answer } = follow({ hostile: liveWith([held], description) });
-    const own = PlaceTable.prototype.placeAt;
-    let steps = 0;
-    PlaceTable.prototype.placeAt = function counted(slot: number): number {
-      steps += 1;
-      return own.call(this, slot);
-    };
-    try {
-      open.get("hostile")?.onMessage(
-        batch(
-          0,
-          ids(500).map(() => clear),
-        ),
-      );
-    } finally {
-      PlaceTable.prototype.placeAt = own;
-    }
+    const flood = batch(
+      0,
+      ids(500).map(() => clear),
+    );
+    const steps = callsOf(PlaceTable.prototype, "placeAt", () =>
+      open.get("hostile")?.onMessage(flood),
+    );
     expect(answer().state).toBe("exact");
     expect(steps).toBeLessThan(20 * MAX_ENTRIES);
   });

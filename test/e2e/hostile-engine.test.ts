@@ -15,6 +15,7 @@ import {
   batchOf,
   C,
   CLEAR,
+  callsOf,
   every,
   framesOf,
   pipelineOf,
@@ -209,6 +210,23 @@ describe("bombs", () => {
   });
 });
 
+describe("an event that may have been a removal takes back what it may have taken", () => {
+  const unnamed: readonly (readonly [string, unknown])[] = [
+    ["a map whose type is a list", { ...CLEAR, type: ["AllBlocksCleared"] }],
+    ["a map without a type", { block_hashes: [4], medium: "GPU" }],
+    ["a list whose name is bytes", [new TextEncoder().encode("BlockRemoved"), [4], "GPU"]],
+    ["bytes", encodeWire(["BlockRemoved", [4], "GPU", 0])],
+  ];
+  for (const [name, event] of unnamed) {
+    test(`${name}`, () => {
+      const worker = new SmgWorker();
+      worker.batch(0, full([4, 8], 8));
+      worker.batch(1, event);
+      expect(worker.q(9)).toBe(0);
+    });
+  }
+});
+
 describe("numbers", () => {
   test("gaps of nearly 2^64 again and again leave a description that can be sent", () => {
     const pipeline = pipelineOf();
@@ -228,26 +246,6 @@ describe("numbers", () => {
     expect(worker.q(5)).toBe(0);
   });
 });
-
-/** Runs `action` and counts the calls of a method that is the unit of some work. */
-function callsOf<K extends string>(
-  prototype: { [name in K]: (...args: never[]) => unknown },
-  name: K,
-  action: () => void,
-): number {
-  const own = prototype[name];
-  let calls = 0;
-  prototype[name] = function counted(this: unknown, ...args: never[]): unknown {
-    calls += 1;
-    return own.apply(this, args);
-  };
-  try {
-    action();
-  } finally {
-    prototype[name] = own;
-  }
-  return calls;
-}
 
 describe("work in proportion", () => {
   const held = 4000;

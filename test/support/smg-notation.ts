@@ -223,3 +223,23 @@ export class SmgWorker {
     return Number(this.path.pipeline.describe(0).placedBlocks);
   }
 }
+
+/** Runs `action` and counts the calls of a method that is the unit of some work. */
+export function callsOf<K extends string>(
+  prototype: { [name in K]: (...args: never[]) => unknown },
+  name: K,
+  action: () => void,
+): number {
+  const own = prototype[name];
+  let calls = 0;
+  prototype[name] = function counted(this: unknown, ...args: never[]): unknown {
+    calls += 1;
+    return own.apply(this, args);
+  };
+  try {
+    action();
+  } finally {
+    prototype[name] = own;
+  }
+  return calls;
+}
