@@ -167,7 +167,7 @@ describe("a group whose kind or window cannot be used", () => {
     test(`kind "${kind}" makes the worker's answer unknown, never full attention`, () => {
       const worker = new SmgWorker();
       worker.batch(0, R(0, kind, 0, 2, [2], 2));
-      expect(worker.answer(q(3))).toMatchObject({ state: "unknown", reusableTokens: 0 });
+      expect(worker.answer([1, 2, 3])).toMatchObject({ state: "unknown", reusableTokens: 0 });
     });
   }
 
@@ -175,7 +175,7 @@ describe("a group whose kind or window cannot be used", () => {
     const worker = new SmgWorker();
     const zero = { kv_cache_spec_sliding_window: 0 };
     worker.batch(0, R(0, "swa", 0, 2, [2], 2, zero));
-    expect(worker.answer(q(3))).toMatchObject({ state: "unknown", reusableTokens: 0 });
+    expect(worker.answer([1, 2, 3])).toMatchObject({ state: "unknown", reusableTokens: 0 });
   });
 
   test("a removal for a group never stored is a no-op", () => {
@@ -245,10 +245,11 @@ test("lower bound: of two unknown parents neither resolves a checkpoint; announc
   }
 });
 
-test("a group announced with a span that its tokens cannot fill is never as if it did not exist", () => {
+test("a group known only from a store that was refused: the answer says that groups may be missing", () => {
   const worker = new SmgWorker();
   worker.batch(0, R(0, "mamba", 0, 2, [2], 2), R(1, "full", 0, 8, [2], 2));
-  expect(worker.q(3)).toBe(0);
+  expect(worker.answer([1, 2, 3])).toMatchObject({ state: "assumed" });
+  expect(worker.answer([1, 2, 3]).reasons).toContain("roster_incomplete");
 });
 
 test("a later full report bridges an earlier gap", () => {

@@ -224,18 +224,22 @@ describe("requests", () => {
     await expectServed(client);
   });
 
-  test("a request stuffed with unknown fields keeps no memory while its stream is open", async () => {
+  test("a request stuffed with unknown fields keeps none of them, a larger one is refused", async () => {
     const { client, fanOut, port } = await serve();
     await expectServed(client);
     await until(() => fanOut.subscriberCount === 0);
-    const before = heldMebibytes();
-    // Field 15 as a varint of 0, a million times.
-    const body = new Uint8Array(LIMITS.requestBytes.value / 4);
+    // Field 15 as a varint of 0, again and again; a call's body has five bytes before it.
+    const body = new Uint8Array(LIMITS.subscribeRequestBytes.value - 64);
     for (let at = 0; at < body.length; at += 2) body[at] = 0x78;
-    const streams = [1, 2].map(() => call(session(port), body));
+    const before = heldMebibytes();
+    const streams = Array.from({ length: 20 }, () => call(session(port), body));
     for (const stream of streams) stream.resume();
     await until(() => fanOut.subscriberCount === streams.length);
     expect(heldMebibytes() - before).toBeLessThan(32);
+    const larger = call(session(port), new Uint8Array(LIMITS.subscribeRequestBytes.value + 64));
+    larger.resume();
+    await once(larger, "close");
+    expect(fanOut.subscriberCount).toBe(streams.length);
   });
 
   const bodies: readonly (readonly [string, Uint8Array])[] = [

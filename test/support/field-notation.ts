@@ -309,7 +309,7 @@ export class FieldRank {
   /** Gives every stream all that is queued for it. */
   drain(): void {
     if (this.isHeldBack) return;
-    for (const { subscriber, deliver } of [...this.streams]) {
+    for (const { subscriber, deliver } of Array.from(this.streams)) {
       for (let item = subscriber.next(); item !== undefined; item = subscriber.next()) {
         const bytes = toBinary(SubscribeResponseSchema, toResponse(item, false));
         this.sent.push(bytes);
