@@ -38,6 +38,8 @@ export class Block {
   parentLow = 0;
   parentHigh = 0;
   hasParentKey = false;
+  /** The block before it in its chain; undefined = the root, not known, or forgotten. */
+  parent: Block | undefined = undefined;
   /** Adapter of its prompt; means nothing without a place. */
   loraName: string | undefined = undefined;
   /** Nothing but tokens went into its chain, as far as events tell; means nothing without a place. */
@@ -93,5 +95,6 @@ export class Block {
     this.endTokens = 0;
     this.words = undefined;
     this.hasParentKey = false;
+    this.parent = undefined;
   }
 }

@@ -6,6 +6,8 @@
  * Does not do: decide whether cleartext is safe here (config.ts does), or reload certificates: that
  * is a restart, after which gateways subscribe again.
  */
+
+import { setMaxListeners } from "node:events";
 import {
   createSecureServer,
   createServer,
@@ -17,7 +19,7 @@ import type { Socket } from "node:net";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { BridgeService } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import { KvEventsError, LIMITS } from "@kv-group-bridge/protocol";
-import type { Cancel, Timers } from "@kv-group-bridge/runtime";
+import { type Cancel, repairAuthority, type Timers } from "@kv-group-bridge/runtime";
 import { type ListenAddress, listen } from "./listen.ts";
 import { type BridgeServiceOptions, bridgeService } from "./service.ts";
 import { drainingError } from "./subscriber-stream.ts";
@@ -64,7 +66,8 @@ export class BridgeServer {
   constructor(options: BridgeServerOptions) {
     this.options = options;
     const { signal } = this.shutdown;
-    const handler = connectNodeAdapter({
+    setMaxListeners(0, signal);
+    const connect = connectNodeAdapter({
       routes: (router) => {
         router.service(BridgeService, bridgeService({ ...options.service, shutdown: signal }));
       },
@@ -75,6 +78,10 @@ export class BridgeServer {
       writeMaxBytes: LIMITS.responseBytes.value,
       shutdownSignal: signal,
     });
+    const handler: typeof connect = (request, response) => {
+      repairAuthority(request);
+      connect(request, response);
+    };
     this.server = createListener(options.tls, handler);
     this.server.maxConnections = MAX_CONNECTIONS;
     this.server.on("session", (session) => this.track(session));

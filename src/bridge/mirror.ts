@@ -14,6 +14,7 @@ import {
 } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
 import { Block, type Slot } from "./block.ts";
+import { standingOn } from "./descendants.ts";
 import type { RemovalRule } from "./engine-config.ts";
 import type { Placement } from "./placement.ts";
 import { SlotTable } from "./slot-table.ts";
@@ -275,6 +276,7 @@ export class Mirror {
         block.parentLow = before.keyLow;
         block.parentHigh = before.keyHigh;
         block.hasParentKey = true;
+        block.parent = before;
       }
       block.blockSizeTokens ||= event.blockSizeTokens;
       this.byKey.set(key, block);
@@ -306,20 +308,10 @@ export class Mirror {
       if (block.copiesIn(slot) > 0) this.sink.stored(slot, block);
   }
 
-  /**
-   * Another hash has the same key: what vLLM hashes but does not publish has changed. The older one goes; below an
-   * adapter's name that means another adapter (its path is hashed, not published), so all of that name goes.
-   */
+  /** Another hash has the same key: what vLLM hashes but does not publish has changed. What stands on it goes. */
   private replace(older: Block): void {
     this.sink.refused("hash_replaced");
-    if (older.loraName === undefined) {
-      this.displace(older);
-      return;
-    }
-    const { loraName } = older;
-    for (const block of this.blocks.values()) {
-      if (block.isPlaced && block.loraName === loraName) this.displace(block);
-    }
+    for (const block of standingOn(older, this.blocks.values())) this.displace(block);
   }
 
   /** Takes a block's place away and says so. */
@@ -372,6 +364,8 @@ export class Mirror {
     }
     this.history.delete(oldest.value.hash);
     this.blocks.delete(oldest.value.hash);
+    // What its children still name must not hold a whole chain of forgotten blocks.
+    oldest.value.parent = undefined;
     if (oldest.value.isPlaced) {
       this.byKey.delete(keyText(oldest.value));
       this.forgottenPlaces += 1;

@@ -77,6 +77,7 @@ export class RankPipeline implements RankView {
   private epoch: Epoch;
   private completeness = Completeness.INCOMPLETE;
   private isConnected = false;
+  private isConfirmed = true;
   private isFreshPublisher = true;
   private lastBatchMs: number | undefined = undefined;
   private announcedRevision = 0;
@@ -122,6 +123,7 @@ export class RankPipeline implements RankView {
       return;
     }
     this.lastBatchMs = nowMs;
+    this.isConfirmed = true;
     this.counts.add("batches");
     this.counts.add("payload_bytes", payload.length);
     if (decision.type === "lost") {
@@ -146,6 +148,9 @@ export class RankPipeline implements RankView {
 
   /** The state of the connection to the publisher. */
   setConnected(isConnected: boolean): void {
+    // Whoever answers after a loss may be another engine, until a batch goes on where the last one stopped.
+    if (!isConnected && this.isConnected && this.lastBatchMs !== undefined)
+      this.isConfirmed = false;
     this.isConnected = isConnected;
   }
 
@@ -159,7 +164,7 @@ export class RankPipeline implements RankView {
       engine: engineDescriptionToWire(this.facts.describe()),
       ...(isEngine ? {} : { keyScheme: this.keyScheme() }),
       projection: isEngine ? Projection.ENGINE : Projection.PREFIX_KEYS,
-      isEngineConnected: this.isConnected,
+      isEngineConnected: this.isConnected && this.isConfirmed,
       unplacedBlocks: BigInt(this.mirror.unplaced),
     });
   }
@@ -180,7 +185,7 @@ export class RankPipeline implements RankView {
   heartbeat(nowMs: number): Heartbeat {
     return create(HeartbeatSchema, {
       cursor: this.cursor(),
-      isEngineConnected: this.isConnected,
+      isEngineConnected: this.isConnected && this.isConfirmed,
       ...this.ageAt(nowMs),
     });
   }
@@ -194,7 +199,7 @@ export class RankPipeline implements RankView {
       cursor: this.cursor(),
       completeness: this.completeness,
       engine: engineDescriptionToWire(this.facts.describe()),
-      isEngineConnected: this.isConnected,
+      isEngineConnected: this.isConnected && this.isConfirmed,
       ...this.ageAt(nowMs),
       placedBlocks: BigInt(this.mirror.placed),
       unplacedBlocks: BigInt(this.mirror.unplaced),

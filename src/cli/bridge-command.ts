@@ -53,7 +53,6 @@ export async function bridgeCommand(given: ServiceFlags): Promise<void> {
       exitProcess(1);
     },
   });
-  log.info({ ...bridge.address, health: bridge.healthAddress }, "bridge serves");
   await untilAsked(log);
   await bridge.close();
   log.info({}, "bridge closed");

@@ -49,7 +49,6 @@ export async function gatewayCommand(given: ServiceFlags): Promise<void> {
     log,
     metrics: createMetrics(),
   });
-  log.info({ ...gateway.address, health: gateway.healthAddress }, "gateway serves");
   await untilAsked(log);
   await gateway.close();
   log.info({}, "gateway closed");

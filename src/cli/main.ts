@@ -14,9 +14,12 @@ const EXIT_USAGE = 2;
 
 async function main(): Promise<void> {
   const { addConfigFlags, flagsOf } = await import("./config-flags.ts");
-  const program = new Command("kvgroup").description(
-    "vLLM's KV cache events per cache group, and what each worker would really reuse of a prompt",
-  );
+  const { VERSION } = await import("./version.ts");
+  const program = new Command("kvgroup")
+    .description(
+      "vLLM's KV cache events per cache group, and what each worker would really reuse of a prompt",
+    )
+    .version(VERSION);
   const { bridgeFields } = await import("@kv-group-bridge/bridge/config");
   const { gatewayFields } = await import("@kv-group-bridge/gateway/config");
 

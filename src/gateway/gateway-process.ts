@@ -4,11 +4,19 @@
  * Refuses: nothing by itself; settings are refused by the parts that use them.
  * Does not do: read configuration or environment, handle signals, or exit (the caller does).
  */
+import { setMaxListeners } from "node:events";
 import { Code, ConnectError } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { ScoreService } from "@kv-group-bridge/gen/kvgroup/v1/score_pb";
 import { LIMITS } from "@kv-group-bridge/protocol";
-import type { Clock, Log, Metrics, Randomness, Timers } from "@kv-group-bridge/runtime";
+import {
+  type Clock,
+  type Log,
+  type Metrics,
+  type Randomness,
+  repairAuthority,
+  type Timers,
+} from "@kv-group-bridge/runtime";
 import type { UnseenGroupPolicy } from "./answer.ts";
 import { createGateway, type Gateway } from "./gateway.ts";
 import { HttpListener, type ListenAddress, type ServerTls } from "./http-listener.ts";
@@ -109,11 +117,18 @@ function makeListener(
   deps: GatewayDeps,
   shutdownSignal: AbortSignal,
 ): HttpListener {
-  const handler = connectNodeAdapter({
+  setMaxListeners(0, shutdownSignal);
+  const connect = connectNodeAdapter({
     routes: (router) => router.service(ScoreService, scoreService(gateway)),
     acceptCompression: [],
+    // A field of another name is a mistake of the caller's: an empty prompt would score 0 without a word.
+    jsonOptions: { ignoreUnknownFields: false },
     readMaxBytes: LIMITS.requestBytes.value,
     shutdownSignal,
   });
+  const handler: typeof connect = (request, response) => {
+    repairAuthority(request);
+    connect(request, response);
+  };
   return new HttpListener(handler, settings.listen.tls, deps.timers);
 }

@@ -21,6 +21,7 @@ import {
   KvEventsError,
   LIMITS,
   PLAIN,
+  SEED_MIN_CHARACTERS,
 } from "@kv-group-bridge/protocol";
 import {
   type Clock,
@@ -74,6 +75,9 @@ export class Gateway {
   constructor(options: GatewayOptions) {
     this.options = options;
     this.clock = options.clock ?? systemClock;
+    if (typeof options.seed !== "string" || options.seed.length < SEED_MIN_CHARACTERS) {
+      throw new KvEventsError("config_invalid", `seed: at least ${SEED_MIN_CHARACTERS} characters`);
+    }
     this.hasher = new KeyedHasher(options.seed);
     const checkValue = this.hasher.checkValue();
     this.keyScheme = create(KeySchemeSchema, { id: KEY_SCHEME_ID, checkValue });

@@ -98,7 +98,7 @@ export const LIMITS = {
     "the rank is withdrawn (limit_reached) and fills again",
   ),
   historyBlocks: limit(
-    1_000_000,
+    200_000,
     "hashes",
     "places of removed blocks, which later events name as parents",
     "the place unneeded for longest is forgotten; its children stay unplaced",

@@ -238,7 +238,8 @@ export declare type Start = Message<"kvgroup.v1.Start"> & {
   projection: Projection;
 
   /**
-   * True while the bridge has a live connection to the engine's publisher.
+   * True while the bridge has a live connection to the engine's publisher. After a loss only once a batch has shown
+   * that the engine goes on where it was.
    *
    * @generated from field: bool is_engine_connected = 8;
    */
@@ -456,7 +457,8 @@ export declare type Heartbeat = Message<"kvgroup.v1.Heartbeat"> & {
   cursor?: Cursor | undefined;
 
   /**
-   * True while the bridge has a live connection to the engine's publisher.
+   * True while the bridge has a live connection to the engine's publisher. After a loss only once a batch has shown
+   * that the engine goes on where it was.
    *
    * @generated from field: bool is_engine_connected = 2;
    */
