@@ -137,10 +137,10 @@ describe("places", () => {
     mirror.audit();
   });
 
-  test("a second hash at one place withdraws the older one", () => {
+  test("a second hash at one place withdraws the older one and what stands on it", () => {
     mirror.store(stored([1, 2], span(1, 8)), g, FACTS);
     mirror.store(stored([7], span(1, 4)), g, FACTS);
-    expect(told).toEqual(["+0 4", "+0 8", "hash_replaced", "-0 4", "+0 4"]);
+    expect(told).toEqual(["+0 4", "+0 8", "hash_replaced", "-0 4", "-0 8", "+0 4"]);
     mirror.remove(removed([1]));
     expect(told.at(-1)).toBe("-0 ?");
     mirror.audit();

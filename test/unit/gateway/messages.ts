@@ -39,7 +39,7 @@ import {
   writeKey,
 } from "../../../src/protocol/dist/index.js";
 
-export const SEED = "a seed of tests";
+export const SEED = "a seed of many tests";
 export const HASHER = new KeyedHasher(SEED);
 export const KEY_SCHEME = { id: KEY_SCHEME_ID, checkValue: HASHER.checkValue() };
 
