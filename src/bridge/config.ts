@@ -9,10 +9,10 @@
 import {
   type ConfigSources,
   type ConfigValues,
+  checkHealthListener,
   checkListener,
   chooseSeed,
   type DpRank,
-  isLoopback,
   KvEventsError,
   mergeConfig,
   parseDpRank,
@@ -170,16 +170,8 @@ function tlsFiles(values: Values): TlsFiles | undefined {
 }
 
 function healthAddress(values: Values): ListenAddress {
-  const { healthHost: host, healthPort: port } = values;
-  if (!values.healthPublic && !isLoopback(host)) {
-    throw new KvEventsError(
-      "listen_insecure",
-      `health.host ${host} is reachable by others; set health.public to accept that`,
-    );
-  }
-  if (port !== 0 && port === values.listenPort && host === values.listenHost) {
-    throw invalid("health.port: the same as listen.port");
-  }
+  const { healthHost: host, healthPort: port, listenHost, listenPort } = values;
+  checkHealthListener({ host, port, isPublicAllowed: values.healthPublic, listenHost, listenPort });
   return { host, port };
 }
 

@@ -9,10 +9,10 @@
 import {
   type ConfigSources,
   type ConfigValues,
+  checkHealthListener,
   checkListener,
   chooseSeed,
   configInvalid,
-  isLoopback,
   KvEventsError,
   mergeConfig,
   printConfig,
@@ -181,15 +181,7 @@ function refuseHalfPair(group: string, cert: string | undefined, key: string | u
 }
 
 function healthAddress(values: Values): ListenAddress {
-  const { healthHost: host, healthPort: port } = values;
-  if (!values.healthPublic && !isLoopback(host)) {
-    throw new KvEventsError(
-      "listen_insecure",
-      `health.host ${host} is reachable by others; set health.public to accept that`,
-    );
-  }
-  if (port !== 0 && port === values.listenPort && host === values.listenHost) {
-    throw configInvalid(["health.port: the same as listen.port"]);
-  }
+  const { healthHost: host, healthPort: port, listenHost, listenPort } = values;
+  checkHealthListener({ host, port, isPublicAllowed: values.healthPublic, listenHost, listenPort });
   return { host, port };
 }

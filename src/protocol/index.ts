@@ -64,7 +64,13 @@ export {
   type SeedSources,
 } from "./key-seed.ts";
 export { LIMITS, type Limit, type LimitName } from "./limits.ts";
-export { checkListener, isLoopback, type ListenerRequest } from "./listen-rule.ts";
+export {
+  checkHealthListener,
+  checkListener,
+  type HealthListenerRequest,
+  isLoopback,
+  type ListenerRequest,
+} from "./listen-rule.ts";
 export {
   type ItemStart,
   KEY_SCHEME_ID,
