@@ -6,12 +6,25 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 
 const TEST_LANES = ["unit", "property", "differential", "tidy", "e2e"];
 const BINARY = "src/cli/dist/main.js";
 // Where a larger set of recordings lies, if there is one; a test in `differential` plays the committed ones.
 const RECORDINGS = process.env.KVGROUP_RECORDINGS ?? join("..", "shared", "traces");
+
+const failures = [];
+
+/** Failed tests are said again at the end, where a reader of a long log looks first. */
+function noteFailures(lane, files) {
+  for (const { name, assertionResults } of files) {
+    for (const { status, fullName, failureMessages } of assertionResults) {
+      if (status !== "failed") continue;
+      failures.push(`${lane}: ${relative(process.cwd(), name)}: ${fullName}`);
+      failures.push(...failureMessages.map((text) => `  ${text.split("\n", 3).join("\n  ")}`));
+    }
+  }
+}
 
 /** One lane of vitest: the counts of its report. */
 function testLane(lane) {
@@ -31,6 +44,7 @@ function testLane(lane) {
   );
   try {
     const counts = JSON.parse(readFileSync(report, "utf8"));
+    noteFailures(lane, counts.testResults);
     return {
       passed: counts.numPassedTests,
       failed: counts.numFailedTests,
@@ -97,6 +111,7 @@ for (const [lane, run] of lanes) {
       ` (${seconds} s)${isGood ? "" : "  <-- FAILED"}`,
   );
 }
+for (const line of failures) console.log(line);
 for (const row of rows) console.log(row);
 console.log(`${total.passed} passed, ${total.failed} failed`);
 process.exit(total.failed === 0 ? 0 : 1);

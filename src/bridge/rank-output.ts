@@ -6,12 +6,15 @@
  */
 import type { Projection, Start } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import type { KvGroupEvent } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
+import type { SequenceNumber } from "@kv-group-bridge/protocol";
 
 /** One output, in order. Bytes are serialised once, here, for all subscribers. */
 export type RankOutput =
   /** A kvgroup.v1.Batch for each projection; `engineBytes` undefined when ENGINE is not allowed. */
   | {
       readonly type: "batch";
+      /** The engine's number: the cursor of whoever has applied it. */
+      readonly sequence: SequenceNumber;
       readonly keyBytes: Uint8Array;
       readonly engineBytes: Uint8Array | undefined;
     }

@@ -273,6 +273,7 @@ export class RankPipeline implements RankView {
     this.applied = sequence;
     this.options.emit({
       type: "batch",
+      sequence,
       keyBytes: bytes(events, this.completeness),
       // A subscriber of ENGINE gets no snapshot, so only its own start can say what it misses.
       engineBytes:

@@ -69,13 +69,14 @@ describe("a query in steady state", () => {
 
   test("allocates nothing", () => {
     // Method: heap growth over many queries once compiled; one small object a query would be 320
-    // kB.
+    // kB. Code that is not compiled yet allocates numbers, and on a busy machine the compiler takes
+    // its time: the bound must be met in one of many rounds.
     const index = busyIndex();
     const out = new ScoreBuffer();
     const reader = new LeanReader();
     let least = Number.POSITIVE_INFINITY;
     for (let i = 0; i < 4000; i++) index.score(reader, 300 + (i % 100), out);
-    for (let round = 0; round < 3; round++) {
+    for (let round = 0; round < 60 && least >= 64_000; round++) {
       const before = process.memoryUsage().heapUsed;
       for (let i = 0; i < 20_000; i++) index.score(reader, 20 + (i % 10), out);
       least = Math.min(least, Math.abs(process.memoryUsage().heapUsed - before));

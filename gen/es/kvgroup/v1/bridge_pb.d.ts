@@ -91,7 +91,7 @@ export declare type SubscribeRequest = Message<"kvgroup.v1.SubscribeRequest"> & 
 
   /**
    * The last cursor that the subscriber applied. Absent = none. A bridge that cannot continue from it
-   * (this version never does) answers with a snapshot and says so in `start`.
+   * answers with a snapshot and says so in `start`.
    *
    * @generated from field: optional kvgroup.v1.Cursor resume = 3;
    */
@@ -103,6 +103,14 @@ export declare type SubscribeRequest = Message<"kvgroup.v1.SubscribeRequest"> & 
    * @generated from field: optional kvgroup.v1.KeyScheme key_scheme = 4;
    */
   keyScheme?: KeyScheme | undefined;
+
+  /**
+   * `Start.instance` of the stream that led to `resume`. A cursor of another instance is continued only up to where
+   * both have the same history (the checkpoint that this instance began from). Zero = not known: a snapshot follows.
+   *
+   * @generated from field: fixed64 resume_instance = 5;
+   */
+  resumeInstance: bigint;
 };
 
 /**
@@ -258,6 +266,20 @@ export declare type Start = Message<"kvgroup.v1.Start"> & {
    * @generated from field: uint64 unplaced_blocks = 10;
    */
   unplacedBlocks: bigint;
+
+  /**
+   * Names the running bridge process, minted when it started; never zero. To be sent back in `resume_instance`.
+   *
+   * @generated from field: fixed64 instance = 11;
+   */
+  instance: bigint;
+
+  /**
+   * True while batches that the engine is known to have published are not contained yet: the view is of the past.
+   *
+   * @generated from field: bool is_catching_up = 12;
+   */
+  isCatchingUp: boolean;
 };
 
 /**
@@ -333,6 +355,13 @@ export declare type Batch = Message<"kvgroup.v1.Batch"> & {
    * @generated from field: uint64 unplaced_blocks = 4;
    */
   unplacedBlocks: bigint;
+
+  /**
+   * As in Start, after this batch.
+   *
+   * @generated from field: bool is_catching_up = 5;
+   */
+  isCatchingUp: boolean;
 };
 
 /**
@@ -436,6 +465,13 @@ export enum Withdraw_Reason {
    * @generated from enum value: REASON_GROUPING_CHANGED = 7;
    */
   GROUPING_CHANGED = 7,
+
+  /**
+   * The engine was out of sight, and nothing proves that it is the same one.
+   *
+   * @generated from enum value: REASON_ENGINE_UNPROVEN = 8;
+   */
+  ENGINE_UNPROVEN = 8,
 }
 
 /**
@@ -470,6 +506,13 @@ export declare type Heartbeat = Message<"kvgroup.v1.Heartbeat"> & {
    * @generated from field: optional uint64 last_batch_age_ms = 3;
    */
   lastBatchAgeMs?: bigint | undefined;
+
+  /**
+   * As in Start.
+   *
+   * @generated from field: bool is_catching_up = 4;
+   */
+  isCatchingUp: boolean;
 };
 
 /**
@@ -601,6 +644,20 @@ export declare type RankDescription = Message<"kvgroup.v1.RankDescription"> & {
    * @generated from field: map<string, uint64> counters = 10;
    */
   counters: { [key: string]: bigint };
+
+  /**
+   * As in Start.
+   *
+   * @generated from field: bool is_catching_up = 11;
+   */
+  isCatchingUp: boolean;
+
+  /**
+   * Names the running bridge process; as in Start.
+   *
+   * @generated from field: fixed64 instance = 12;
+   */
+  instance: bigint;
 };
 
 /**
