@@ -23,7 +23,8 @@ import { ReplayRequest } from "./replay-request.ts";
 /** One gate a rank. */
 export class SequenceGate {
   private readonly canReplay: boolean;
-  private readonly order: DeliveryOrder;
+  /** What was delivered, and what is held. */
+  readonly order: DeliveryOrder;
   private readonly replay: ReplayRequest;
   private current: GateState = "away";
   /** Since the engine was last out of sight, nothing has proved that it is the same. */
@@ -48,11 +49,6 @@ export class SequenceGate {
     this.isUnproven = memory !== undefined;
   }
 
-  /** The last batch delivered; undefined before the first. */
-  get last(): SequenceNumber | undefined {
-    return this.order.last;
-  }
-
   /** Where the gate stands. */
   get state(): GateState {
     return this.current;
@@ -66,17 +62,6 @@ export class SequenceGate {
   /** True while the engine does not answer at its replay socket, where it once did, and publishes nothing. */
   get isUnresponsive(): boolean {
     return this.failedProbes >= LIMITS.replayProbeFailures.value;
-  }
-
-  /** Batches held now, their bytes, and how many were dropped at a bound since the begin. */
-  get holding(): { readonly batches: number; readonly bytes: number; readonly dropped: number } {
-    const { held } = this.order;
-    return { batches: held.count, bytes: held.sizeBytes, dropped: held.dropped };
-  }
-
-  /** What a later process needs; undefined before the first batch of an epoch. */
-  memory(): GateMemory | undefined {
-    return this.order.memory();
   }
 
   /** Takes one input and says what to do. */
@@ -236,8 +221,7 @@ export class SequenceGate {
   }
 
   private replyEnded(): void {
-    const { isShort } = this.replay;
-    if (isShort) this.dropForeign();
+    if (this.replay.isWhole) this.dropForeign();
     if (!this.replay.isAnchored) {
       this.unanchoredReplyEnded();
       return;
@@ -249,7 +233,7 @@ export class SequenceGate {
       return;
     }
     // After so many the engine's socket may have dropped the newest ones (high-water mark, up to vLLM 0.32).
-    if (isShort) this.follow();
+    if (this.replay.isShort) this.follow();
     else this.ask();
   }
 
