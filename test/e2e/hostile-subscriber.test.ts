@@ -35,7 +35,7 @@ async function serve(
   timers: Timers = systemTimers,
 ) {
   const pipeline = pipelineOf({ emit: (output) => fanOut.publish(output) });
-  const fanOut: FanOut = new FanOut({ view: pipeline, ...options });
+  const fanOut: FanOut = new FanOut({ view: pipeline, instance: 1n, ...options });
   pipeline.setConnected(true);
   const server = new BridgeServer({
     host: "127.0.0.1",

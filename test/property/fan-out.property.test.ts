@@ -27,7 +27,7 @@ test("whoever joined when and took how slowly, drained it believes the truth", (
   fc.assert(
     fc.property(fc.array(step, { maxLength: 80 }), (steps) => {
       const rank: FakeRank = new FakeRank((output) => fanOut.publish(output));
-      const fanOut = new FanOut({ view: rank, queueBytes: 400, snapshotChunkBlocks: 2 });
+      const fanOut = new FanOut({ view: rank, instance: 1n, queueBytes: 400, snapshotChunkBlocks: 2 });
       const followers: { subscriber: Subscriber; consumer: FakeConsumer }[] = [];
       for (const { do: what, n } of steps) {
         const follower = followers[n];

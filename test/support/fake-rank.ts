@@ -21,6 +21,7 @@ import {
   KvGroupEvent_Operation as Operation,
 } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
 import type { RankOutput, RankView, SnapshotReader } from "../../src/bridge/dist/rank-output.js";
+import { parseSequenceNumber } from "../../src/protocol/dist/index.js";
 import type { QueueItem } from "../../src/bridge/dist/subscriber.js";
 
 /** An event about one block, known by its number. */
@@ -71,7 +72,11 @@ export class FakeRank implements RankView {
   start(projection: Projection): Start {
     const isPart = projection === Projection.ENGINE && this.held.size > 0;
     return create(StartSchema, {
-      cursor: { epoch: this.epoch, sequenceNumber: this.sequence },
+      // The first batch has the number 1: before it, the epoch has none.
+      cursor: {
+        epoch: this.epoch,
+        ...(this.sequence === 0n ? {} : { sequenceNumber: this.sequence }),
+      },
       completeness: isPart ? Completeness.INCOMPLETE : Completeness.COMPLETE,
       projection,
       isEngineConnected: true,
@@ -104,7 +109,9 @@ export class FakeRank implements RankView {
       completeness: Completeness.COMPLETE,
     });
     const keyBytes = toBinary(BatchSchema, message);
-    this.#emit({ type: "batch", keyBytes, engineBytes: Uint8Array.from(keyBytes) });
+    const sequence = parseSequenceNumber(this.sequence);
+    if (sequence === undefined) throw new TypeError("a test has few batches");
+    this.#emit({ type: "batch", sequence, keyBytes, engineBytes: Uint8Array.from(keyBytes) });
     return keyBytes;
   }
 }
