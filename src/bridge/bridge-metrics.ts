@@ -43,11 +43,15 @@ export function registerBridgeMetrics(metrics: Metrics, ranks: readonly Measured
     Number(rank.describe().unplacedBlocks),
   );
   gauge("subscribers", "Streams now", (rank) => rank.fanOut.subscriberCount);
-  gauge("resume_ring_bytes", "Bytes kept for subscribers that come back", (rank) =>
-    rank.fanOut.counters().ringBytes,
+  gauge(
+    "resume_ring_bytes",
+    "Bytes kept for subscribers that come back",
+    (rank) => rank.fanOut.counters().ringBytes,
   );
-  gauge("resume_ring_batches", "Batches kept for subscribers that come back", (rank) =>
-    rank.fanOut.counters().ringBatches,
+  gauge(
+    "resume_ring_batches",
+    "Batches kept for subscribers that come back",
+    (rank) => rank.fanOut.counters().ringBatches,
   );
   registerFanOut(metrics, ranks);
   metrics.counter({

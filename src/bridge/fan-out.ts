@@ -14,7 +14,7 @@ import {
   HeartbeatSchema,
   Projection,
 } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
-import { type Cursor, isSameCursor, LIMITS, type ResumePoint } from "@kv-group-bridge/protocol";
+import { isSameCursor, LIMITS, type ResumePoint } from "@kv-group-bridge/protocol";
 import { invariant, unreachable } from "@kv-group-bridge/runtime";
 import { type FieldItem, fieldItem } from "./field-item.ts";
 import type { RankOutput, RankView } from "./rank-output.ts";
@@ -27,11 +27,12 @@ export interface FanOutOptions {
   /** Names the running process, minted when it started; a fixed64, never 0. */
   readonly instance: bigint;
   /**
-   * The cursor at which this process began from a checkpoint; undefined = it began without one, or
-   * something was withdrawn after that batch and before the checkpoint. Up to here, and no
-   * further, the process before has the same history.
+   * The cursor at which this process began from a checkpoint, and the instance of the process that
+   * wrote it; undefined = it began without one. Up to here, and no further, both processes have the
+   * same history. A rank publishes the batch that made a withdrawal necessary right after it, so one
+   * cursor is one state: a rank that withdraws at rest must not be begun again from that cursor.
    */
-  readonly resumeFloor?: Cursor | undefined;
+  readonly resumeFloor?: ResumePoint | undefined;
   /** Told to subscribers in `start`. */
   readonly heartbeatIntervalMs?: number;
   /** Bound of each subscriber's queue. */
@@ -56,7 +57,7 @@ export interface FanOutCounters extends SubscriberCounts {
 /** Fans one rank out. Nothing here blocks, and no subscriber can slow another one. */
 export class FanOut {
   readonly instance: bigint;
-  private readonly resumeFloor: Cursor | undefined;
+  private readonly resumeFloor: ResumePoint | undefined;
   private readonly ring: ResumeRing;
   /** The last one since the last batch: what a ring's batches say of the present may be older. */
   private lastHeartbeat: FieldItem | undefined;
@@ -81,7 +82,7 @@ export class FanOut {
     this.ring = new ResumeRing({
       maxBytes: options.resumeRingBytes ?? LIMITS.resumeRingBytes.value,
       maxBatches: options.resumeRingBatches ?? LIMITS.resumeRingBatches.value,
-      begin: options.resumeFloor?.sequence,
+      begin: options.resumeFloor?.cursor.sequence,
     });
     this.heartbeatIntervalMs = options.heartbeatIntervalMs ?? LIMITS.heartbeatIntervalMs.value;
     this.queueBytes = options.queueBytes ?? LIMITS.subscriberQueueBytes.value;
@@ -204,15 +205,22 @@ export class FanOut {
   ): readonly FieldItem[] | undefined {
     if (resume === undefined || resume.instance === 0n) return undefined;
     const { cursor, instance } = resume;
-    const { resumeFloor } = this;
-    const isShared = resumeFloor !== undefined && isSameCursor(cursor, resumeFloor);
-    // Beyond the floor another process said other things under the same numbers.
-    if (instance !== this.instance && !isShared) return undefined;
+    if (instance !== this.instance && !this.isFloor(resume)) return undefined;
     const missed = this.ring.since(cursor.sequence);
     if (missed === undefined) return undefined;
     const items = missed.map((item) => inProjection(item, projection));
     if (items.length > 0 && this.lastHeartbeat !== undefined) items.push(this.lastHeartbeat);
     return items;
+  }
+
+  /**
+   * Beyond its checkpoint another process said other things under the same numbers, and so did a
+   * third one under the number of this checkpoint.
+   */
+  private isFloor({ cursor, instance }: ResumePoint): boolean {
+    const { resumeFloor } = this;
+    if (resumeFloor === undefined || instance !== resumeFloor.instance) return false;
+    return isSameCursor(cursor, resumeFloor.cursor);
   }
 
   private offerAll(item: FieldItem): void {

@@ -21,8 +21,14 @@ import {
   KvGroupEvent_Operation as Operation,
 } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
 import type { RankOutput, RankView, SnapshotReader } from "../../src/bridge/dist/rank-output.js";
-import { parseSequenceNumber } from "../../src/protocol/dist/index.js";
 import type { QueueItem } from "../../src/bridge/dist/subscriber.js";
+import {
+  type Cursor,
+  parseCursor,
+  parseSequenceNumber,
+  type ResumePoint,
+  succession,
+} from "../../src/protocol/dist/index.js";
 
 /** An event about one block, known by its number. */
 export function blockEvent(operation: Operation, block: number): KvGroupEvent {
@@ -123,10 +129,32 @@ export class FakeConsumer {
   hasStarted = false;
   nextChunk = 0;
   isWhole = false;
+  #cursor: Cursor | undefined;
+  #instance = 0n;
+  /** Something was withdrawn after the last batch: another process may not know of it. */
+  #isPassed = false;
+
+  /** Where it could go on after a cut; undefined = it has nothing whole. */
+  get resumePoint(): ResumePoint | undefined {
+    if (!this.isWhole || this.#isPassed || this.#cursor === undefined) return undefined;
+    return { cursor: this.#cursor, instance: this.#instance };
+  }
 
   apply(item: QueueItem): void {
+    if (item.type === "start" && item.start.isResumed) {
+      const { epoch, sequenceNumber } = item.start.cursor ?? {};
+      if (epoch !== this.#cursor?.epoch || sequenceNumber !== this.#cursor?.sequence) {
+        throw new TypeError("a stream goes on where its consumer stands");
+      }
+      this.#instance = item.start.instance;
+      this.kinds.push("resumed");
+      return;
+    }
     if (item.type === "start") {
       this.held.clear();
+      this.#isPassed = false;
+      this.#cursor = parseCursor(item.start.cursor);
+      this.#instance = item.start.instance;
       this.hasStarted = true;
       this.nextChunk = 0;
       this.isWhole = item.start.projection === Projection.ENGINE;
@@ -142,9 +170,19 @@ export class FakeConsumer {
       return;
     }
     if (item.no === 3) {
-      this.#applyEvents(fromBinary(BatchSchema, item.bytes).batch?.events ?? []);
+      const { epoch, batch } = fromBinary(BatchSchema, item.bytes);
+      const next = parseCursor({ epoch, sequenceNumber: batch?.sequenceNumber });
+      if (next?.sequence === undefined || next.epoch !== this.#cursor?.epoch) {
+        throw new TypeError("a batch is of the epoch of its start");
+      }
+      const step = succession(this.#cursor.sequence, next.sequence);
+      if (step !== "first" && step !== "successor") throw new TypeError("batches leave no hole");
+      this.#cursor = next;
+      this.#isPassed = false;
+      this.#applyEvents(batch?.events ?? []);
     } else if (item.no === 4) {
       this.held.clear();
+      this.#isPassed = true;
     }
     this.kinds.push({ 3: "batch", 4: "withdraw", 5: "heartbeat", 6: "engine" }[item.no]);
   }
