@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import {
   type MessageProgress,
@@ -7,6 +9,9 @@ import {
   type SubscriptionState,
 } from "../../../src/gateway/dist/subscription.js";
 import { LIMITS } from "../../../src/protocol/dist/index.js";
+import { tableRows } from "../../tidy/tables.ts";
+
+const PROTOCOL = join(import.meta.dirname, "../../../docs/protocol.md");
 
 const STALE_MS = 1_000;
 const MAX = LIMITS.reconnectMaxMs.value;
@@ -111,6 +116,23 @@ const TABLE: readonly (readonly [
   ["backoff", MOVED, "connecting", "set_timer 10000, state_changed, open_stream"],
   ["backoff", STOP, "stopped", "clear_timer, state_changed"],
 ];
+
+const nameOf = (input: SubscriptionInput): string =>
+  input.type === "message" ? `message: ${input.progress}` : input.type;
+
+test("docs/protocol.md shows every pair that has an effect, and no other", () => {
+  const shown = tableRows(readFileSync(PROTOCOL, "utf8"), "subscription-machine");
+  const expected = TABLE.filter(([state, , next, effect]) => effect !== "" || state !== next).map(
+    ([state, input, next, effect]) => {
+      const output = effect
+        .replace("set_timer 10000", "set_timer connectTimeoutMs")
+        .replace("set_timer 1000", "set_timer staleAfterMs")
+        .replace("set_timer 100", "set_timer pause");
+      return [state, nameOf(input), next, output];
+    },
+  );
+  expect(shown).toEqual(expected);
+});
 
 for (const [state, input, next, effect] of TABLE) {
   const name = input.type === "message" ? `message ${input.progress}` : input.type;
