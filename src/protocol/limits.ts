@@ -315,6 +315,12 @@ export const LIMITS = {
     "an engine whose process is busy still answers: libzmq does, in a thread of its own",
     "the connection is closed and opened again; the rank is disconnected meanwhile",
   ),
+  zmqReconnectMaxMs: limit(
+    2_000,
+    "milliseconds",
+    "longest pause between attempts to reach the engine, which is in the same pod",
+    "the pause stays there",
+  ),
   zmqZombieMs: limit(
     1_000,
     "milliseconds",
