@@ -24,7 +24,7 @@ export interface Slot {
 export class Block {
   readonly hash: BlockHash;
   /** From 1, in order of appearance in its mirror; never given twice. */
-  readonly serial: number;
+  serial: number;
   /** Its place in the mirror's history: the larger, the younger; 0 = it is held, or forgotten. */
   historyStamp = 0;
   /** True = the mirror knows it no more; blocks that stand on it may still name it. */

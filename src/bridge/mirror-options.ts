@@ -4,7 +4,12 @@
  * Refuses: nothing.
  * Does not do: hold anything.
  */
-import { type GroupId, LIMITS, type RefusalReason } from "@kv-group-bridge/protocol";
+import {
+  type BlockHash,
+  type GroupId,
+  LIMITS,
+  type RefusalReason,
+} from "@kv-group-bridge/protocol";
 import type { Block, Slot } from "./block.ts";
 import type { RemovalRule } from "./engine-config.ts";
 
@@ -32,9 +37,11 @@ export interface StoreFacts {
 export interface MirrorMemory {
   /** By index. */
   readonly slots: readonly Slot[];
-  /** In order of appearance, numbered from 1. */
-  readonly blocks: readonly Block[];
-  /** Those of them that nothing holds, the one unneeded for longest first. */
+  /** By hash, in order of appearance, numbered from 1. The mirror's own from then on. */
+  readonly blocks: Map<BlockHash, Block>;
+  /** The placed ones by the text of their keys; the mirror's own too. */
+  readonly byKey: Map<string, Block>;
+  /** Those of the blocks that nothing holds, the one unneeded for longest first. */
   readonly unheld: readonly Block[];
 }
 

@@ -33,8 +33,8 @@ export class Mirror {
   private readonly placement: Placement;
   private readonly sink: MirrorSink;
   private readonly slots: SlotTable;
-  private readonly blocks = new Map<BlockHash, Block>();
-  private readonly byKey = new Map<string, Block>();
+  private blocks = new Map<BlockHash, Block>();
+  private byKey = new Map<string, Block>();
   private readonly history: BlockHistory;
   /** Of the cut that is being taken; undefined = none is. */
   private changes: BlockChanges | undefined = undefined;
@@ -189,15 +189,14 @@ export class Mirror {
       const own = this.slots.intern(slot.groupId, slot);
       invariant(own?.index === slot.index, "restored slots keep their numbers");
     }
-    this.lastSerial = memory.blocks.length;
-    for (const [index, block] of memory.blocks.entries()) {
-      invariant(block.serial === index + 1, "restored blocks are numbered in their order");
-      this.blocks.set(block.hash, block);
-      if (block.isPlaced) this.byKey.set(keyTextOf(block), block);
+    this.blocks = memory.blocks;
+    this.byKey = memory.byKey;
+    this.lastSerial = memory.blocks.size;
+    for (const block of memory.blocks.values()) {
       if (block.isPlaced) this.placedEntries += block.heldSlots;
       else this.unplacedEntries += block.heldSlots;
-      for (const [at, count] of block.copies.entries()) {
-        if (count > 0) this.heldInSlot[at] = (this.heldInSlot[at] ?? 0) + 1;
+      for (let at = 0; at < block.copies.length; at++) {
+        if ((block.copies[at] ?? 0) > 0) this.heldInSlot[at] = (this.heldInSlot[at] ?? 0) + 1;
       }
     }
     for (const block of memory.unheld) {

@@ -46,6 +46,7 @@ export {
   type DpRank,
   type Epoch,
   type GroupId,
+  isBlockHash,
   isUint32,
   parseByteHash,
   parseDpRank,
