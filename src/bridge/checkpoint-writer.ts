@@ -52,11 +52,6 @@ export class CheckpointWriter {
     return this.changes.isVoid;
   }
 
-  /** Bytes given so far. */
-  get bytes(): number {
-    return this.taken;
-  }
-
   /**
    * The next bytes, with up to `maxBlocks` blocks as they are now. Undefined = what is left is small enough for
    * `finish`, or the changes come as fast as they are written and `finish` must take them all.
