@@ -52,7 +52,7 @@ const digest = z.string().max(64);
 const groupMemory = z.strictObject({
   groupId,
   kind: optional(text),
-  windowTokens: optional(z.int().min(1)),
+  windowTokens: optional(tokens),
   largestBlockTokens: tokens,
   hasPartial: z.boolean(),
   isUngrouped: z.boolean(),

@@ -4,7 +4,13 @@
  * Refuses: a record that no writer makes.
  * Does not do: put blocks together (checkpoint-reader.ts does).
  */
-import { type BlockHash, isBlockHash, LIMITS, STATE_WORDS } from "@kv-group-bridge/protocol";
+import {
+  type BlockHash,
+  isBlockHash,
+  isUint32,
+  LIMITS,
+  STATE_WORDS,
+} from "@kv-group-bridge/protocol";
 import { Block, type Slot } from "./block.ts";
 import type { ByteSink } from "./byte-sink.ts";
 import type { ByteSource } from "./byte-source.ts";
@@ -165,7 +171,7 @@ function readBlock(
   }
   const block = new Block(hash, serial);
   block.isPlain = (flags & IS_PLAIN) !== 0;
-  block.blockSizeTokens = source.varint();
+  block.blockSizeTokens = readTokens(source);
   if ((flags & IS_UNHELD) !== 0) {
     block.historyStamp = source.varint();
     if (block.historyStamp === 0) source.fail();
@@ -176,6 +182,7 @@ function readBlock(
   if ((flags & HAS_PARTIALS) !== 0) {
     const partialOf: number[] = [];
     readPerSlot(source, slots, (slot, whole) => {
+      if (!isUint32(whole)) source.fail();
       partialOf[slot.index] = whole;
     });
     block.partialOf = partialOf;
@@ -195,8 +202,8 @@ function readPlace(
     if ((flags & (HAS_PARENT_KEY | HAS_PARENT | HAS_NAME)) !== 0) source.fail();
     return 0;
   }
-  const endTokens = source.varint();
-  if (endTokens === 0 || endTokens > MAX_END_TOKENS) source.fail();
+  const endTokens = readTokens(source);
+  if (endTokens === 0) source.fail();
   block.keyLow = source.uint32();
   block.keyHigh = source.uint32();
   const words = new Uint32Array(STATE_WORDS);
@@ -219,8 +226,12 @@ function readPlace(
   return parentSerial;
 }
 
-/** A state counts tokens in 32 bits. */
-const MAX_END_TOKENS = 0xffff_ffff;
+/** Tokens are counted in 32 bits, here and on the wire. */
+function readTokens(source: ByteSource): number {
+  const tokens = source.varint();
+  if (!isUint32(tokens)) source.fail();
+  return tokens;
+}
 
 function readHash(source: ByteSource): BlockHash | undefined {
   const length = source.varint();
