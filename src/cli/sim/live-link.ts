@@ -151,7 +151,7 @@ export class LiveLink {
   private send(connection: Connection, batch: PublishedBatch): void {
     const { world, dice, plan } = this.options;
     const { socket } = this;
-    const delayMs = dice.fraction() * plan.latencyMs;
+    const delayMs = dice.between(0, plan.latencyMs);
     this.dataAtMs = Math.max(this.dataAtMs, world.monotonicMs() + delayMs);
     world.after(this.dataAtMs - world.monotonicMs(), () => {
       if (this.socket !== socket || connection.losesWhatIsUnderWay) return;

@@ -75,7 +75,7 @@ export class ReplayLink {
 
   private answer(timers: Timers, from: bigint, handlers: ReplayHandlers): void {
     const { dice, plan } = this.options;
-    const latencyMs = 1 + dice.fraction() * plan.latencyMs;
+    const latencyMs = 1 + dice.between(0, plan.latencyMs);
     if (this.draws(plan.replayRefusedRate, "replay_refused")) {
       const reason = dice.pick(["socket_failed", "malformed"] as const);
       timers.after(latencyMs, () => handlers.onFailed(reason));

@@ -160,7 +160,7 @@ export class SimStream implements ServedStream {
   private later(action: () => void): void {
     const { world, dice, latencyMs } = this.options;
     const nowMs = world.monotonicMs();
-    this.atMs = Math.max(this.atMs, nowMs + latencyMs * dice.fraction());
+    this.atMs = Math.max(this.atMs, nowMs + dice.between(0, latencyMs));
     world.after(this.atMs - nowMs, action);
   }
 }
