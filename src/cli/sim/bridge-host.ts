@@ -11,6 +11,8 @@ import {
   FanOut,
   type RankOutput,
   RankPipeline,
+  type ReplayHandlers,
+  type ReplayPort,
   type Subscriber,
 } from "@kv-group-bridge/bridge";
 import { BatchSchema, Projection } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
@@ -79,7 +81,7 @@ export class BridgeHost {
   /** A new process begins. */
   start(): void {
     invariant(this.running === undefined, "one bridge at a time");
-    const { world, plan, live, plant } = this.options;
+    const { world, plan, live, plant, replay } = this.options;
     const timers = new HostTimers(world, () => this.flush());
     const pipeline = new RankPipeline({
       dpRank: this.options.dpRank,
@@ -96,6 +98,16 @@ export class BridgeHost {
         this.record(output);
         fanOut.publish(output);
       },
+      repair: {
+        replay: plan.hasReplay ? this.replayPort(replay.port(timers)) : undefined,
+        timers,
+        clock: world,
+        reopenLive: () => {
+          this.options.coverage.add("live_reopened");
+          live.reopen();
+        },
+      },
+      onStatus: () => beat(),
       report: (message, fields) =>
         this.options.note(`bridge: ${message} ${JSON.stringify(fields)}`),
     });
@@ -182,6 +194,27 @@ export class BridgeHost {
   /** Adds what the running process counted to the coverage, at the end of a seed. */
   countAll(): void {
     if (this.running !== undefined) this.count(this.running);
+  }
+
+  private replayPort(port: ReplayPort): ReplayPort {
+    const { plant, note } = this.options;
+    return {
+      request: (from, handlers) => {
+        note(`bridge: asks for ${from}`);
+        const noted: ReplayHandlers = {
+          onBatch: (sequence, payload) => handlers.onBatch(sequence, payload),
+          onEnd: () => {
+            note("bridge: the reply has its end marker");
+            handlers.onEnd();
+          },
+          onFailed: (reason) => {
+            note(`bridge: the reply failed: ${reason}`);
+            handlers.onFailed(reason);
+          },
+        };
+        return port.request(from, plant?.replay?.(from, noted) ?? noted);
+      },
+    };
   }
 
   private flush(): void {

@@ -61,6 +61,7 @@ export const BRANCHES = [
   "epochs",
   "gaps",
   "duplicates",
+  "live_reopened",
   "replays",
   "replays_filled",
   "restarts_noticed",

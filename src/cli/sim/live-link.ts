@@ -108,6 +108,15 @@ export class LiveLink {
     this.disconnect(this.tellDelayMs());
   }
 
+  /** The bridge opens its socket anew: what is under way is lost, and both changes are told at once. */
+  reopen(): void {
+    const { connection } = this;
+    if (connection !== undefined) connection.losesWhatIsUnderWay = true;
+    this.connection = undefined;
+    this.tell(false, 0);
+    this.connectLater();
+  }
+
   /** Nothing comes through until `clear`. Short ones are healed by TCP itself. */
   blackhole(): void {
     if (this.isBlackholed) return;

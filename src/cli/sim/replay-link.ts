@@ -21,6 +21,8 @@ export interface ReplayLinkOptions {
 
 /** Silence after which the socket's adapter gives a request up. */
 const SILENCE_MS = 5000;
+/** The longest that one request may take. */
+const REQUEST_MS = 30_000;
 
 /** See the file header. */
 export class ReplayLink {
@@ -53,7 +55,7 @@ export class ReplayLink {
           if (!isOver) inFlight--;
           isOver = true;
         };
-        this.answer(timers, from, {
+        const over: ReplayHandlers = {
           onBatch: (sequence, payload) => {
             if (!isOver) handlers.onBatch(sequence, payload);
           },
@@ -67,7 +69,9 @@ export class ReplayLink {
             end();
             handlers.onFailed(reason);
           },
-        });
+        };
+        timers.after(REQUEST_MS, () => over.onFailed("timeout"));
+        this.answer(timers, from, over);
         return end;
       },
     };

@@ -13,7 +13,7 @@ import { Claims } from "./claims.ts";
 import type { Coverage } from "./coverage.ts";
 import { groupsOf } from "./engine-process.ts";
 import { Engines } from "./engines.ts";
-import { drawPlan, type FaultPlan } from "./fault-plan.ts";
+import { drawPlan, type FaultPlan, rateOf } from "./fault-plan.ts";
 import { GatewayHost } from "./gateway-host.ts";
 import { type EndRule, Judge } from "./judge.ts";
 import { LiveLink } from "./live-link.ts";
@@ -210,7 +210,16 @@ class Simulation {
 
   /** Whether nothing can be lost for good. */
   private endRule(): EndRule {
-    return this.plan.isFaultless ? "equal" : "incomplete";
+    const { plan } = this;
+    const faults =
+      plan.replayHoleRate +
+      plan.replayEndLostRate +
+      plan.replayRefusedRate +
+      plan.replaySlowRate +
+      rateOf(plan, "replay_dead");
+    const isSound = plan.hasReplay && plan.replaySteps >= plan.steps * 100 && faults === 0;
+    const isAlwaysReadable = this.engines.all.every(({ unreadable }) => unreadable === 0);
+    return isSound && isAlwaysReadable ? "equal" : "incomplete";
   }
 
   private audit(): void {
