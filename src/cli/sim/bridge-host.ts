@@ -68,6 +68,7 @@ export class BridgeHost {
   private readonly streams = new Set<ServedStream>();
   private readonly woken = new Set<ServedStream>();
   private isPaused = false;
+  private applied: { readonly epoch: bigint; readonly sequence: bigint } | undefined = undefined;
 
   constructor(options: BridgeHostOptions) {
     this.options = options;
@@ -76,6 +77,11 @@ export class BridgeHost {
   /** True between `start` and `kill`. */
   get isAlive(): boolean {
     return this.running !== undefined;
+  }
+
+  /** What it applied last; undefined = nothing, or there is no process. */
+  get cursor(): { readonly epoch: bigint; readonly sequence: bigint } | undefined {
+    return this.applied;
   }
 
   /** A new process begins. */
@@ -138,6 +144,7 @@ export class BridgeHost {
     if (running === undefined) return;
     this.count(running);
     this.running = undefined;
+    this.applied = undefined;
     this.isPaused = false;
     running.timers.kill();
     this.options.live.attach(undefined);
@@ -232,7 +239,8 @@ export class BridgeHost {
     invariant(batch !== undefined, "a batch has its events");
     const moment = truth.at(batch.timestampSeconds);
     invariant(moment !== undefined, "every applied batch was published");
-    const sequence = output.sequence;
+    const { sequence } = output;
+    this.applied = { epoch, sequence };
     note(`bridge: applied ${moment.process}:${moment.sequence} as ${epoch}:${sequence}`);
     if (claims.note({ epoch, sequence }, moment, world.monotonicMs())) coverage.add("epochs_mixed");
   }

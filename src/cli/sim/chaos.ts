@@ -127,7 +127,7 @@ export class Chaos {
     const { dice, gateways } = this.options;
     const gateway = gateways[index];
     const stream = gateway?.stream;
-    if (gateway === undefined) return false;
+    if (gateway?.isAlive !== true) return false;
     if (kind === "gateway_restarted") {
       gateway.kill();
       this.last(dice.between(1, 5000), () => gateway.start());
@@ -168,7 +168,7 @@ export class Chaos {
   }
 
   private replaceEngine(): boolean {
-    const { engines, dice, plan, live, replay, coverage, bridge } = this.options;
+    const { engines, dice, plan, live, replay, coverage } = this.options;
     const old = engines.current;
     if (old === undefined) return false;
     const ahead = this.batchesAhead(old);
@@ -198,7 +198,6 @@ export class Chaos {
     replay.leadTo(undefined);
     live.died(old, dice.chance(0.7));
     this.last(dice.between(0, 30_000), () => this.switchTo(engines.create(ahead)));
-    void bridge;
     return true;
   }
 

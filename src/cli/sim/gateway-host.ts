@@ -6,7 +6,7 @@
  */
 import { createGateway, type Gateway, type RankAnswer } from "@kv-group-bridge/gateway";
 import type { SubscribeResponse } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
-import type { Clock, Timers } from "@kv-group-bridge/runtime";
+import { type Clock, invariant, type Timers } from "@kv-group-bridge/runtime";
 import type { BridgeHost } from "./bridge-host.ts";
 import type { Coverage } from "./coverage.ts";
 import type { FaultPlan } from "./fault-plan.ts";
@@ -64,13 +64,14 @@ export class GatewayHost {
     return this.current?.isOpen === true ? this.current : undefined;
   }
 
-  /** True when there is a process and it follows the worker. */
-  get isFollowing(): boolean {
-    return this.running?.gateway.hasWorker(WORKER) === true;
+  /** True between `start` and `kill`. */
+  get isAlive(): boolean {
+    return this.running !== undefined;
   }
 
   /** A new process begins. */
   start(): void {
+    invariant(this.running === undefined, "one process at a time");
     const { world, dice, seed } = this.options;
     const timers = new HostTimers(world);
     const gateway = createGateway({
@@ -135,6 +136,13 @@ export class GatewayHost {
     const status = this.running?.gateway.workers()[0];
     if (status === undefined) return undefined;
     return { epoch: this.epoch, sequence: status.sequenceNumber };
+  }
+
+  /** True unless the process has a view with another cursor. */
+  isAt(cursor: GatewayClaim | undefined): boolean {
+    const claim = this.claim();
+    if (claim === undefined || cursor === undefined) return true;
+    return claim.epoch === cursor.epoch && claim.sequence === cursor.sequence;
   }
 
   /** True when the bridge broke the contract of the stream, as the gateway sees it. */

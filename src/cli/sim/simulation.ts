@@ -36,6 +36,8 @@ export interface SimulationOptions {
 const KEY_SEED = "simulated fleet 1";
 const HASHER = new KeyedHasher(KEY_SEED);
 const CALM_MS = 120_000;
+/** Seconds that messages under way may need after that. */
+const MOST_WAITS = 30;
 /** After this much time nothing of what was healed may still be felt. */
 const HEALING_MS = 120_000;
 
@@ -169,10 +171,15 @@ class Simulation {
   /** No new faults; those that last may last. */
   private calm(): void {
     this.live.drop(0);
+    const isUpToDate = (gateway: GatewayHost): boolean => gateway.isAt(this.bridge.cursor);
     this.engines.step();
     this.clock.advance(CALM_MS / 2);
     this.engines.step();
     this.clock.advance(CALM_MS);
+    // A fault that ended just now may have set something going: what is under way arrives first.
+    for (let waits = 0; waits < MOST_WAITS && !this.gateways.every(isUpToDate); waits++) {
+      this.clock.advance(1000);
+    }
     this.note("calm");
     for (const gateway of this.gateways) {
       this.judge.atCalm(gateway, this.engines.currentAnswers);
