@@ -70,7 +70,7 @@ export class GateRunner {
 
   /** What a later process needs; undefined = nothing was delivered in this epoch. */
   memory(): GateMemory | undefined {
-    return this.gate.memory();
+    return this.gate.order.memory();
   }
 
   /** A live batch. `payload` may be a view. */
@@ -98,10 +98,10 @@ export class GateRunner {
 
   /** Writes the gate's gauges into the counters. */
   gauge(): void {
-    const { batches, bytes, dropped } = this.gate.holding;
-    this.parts.counters.set("held_batches", batches);
-    this.parts.counters.set("held_bytes", bytes);
-    this.parts.counters.set("held_dropped", dropped);
+    const { held } = this.gate.order;
+    this.parts.counters.set("held_batches", held.count);
+    this.parts.counters.set("held_bytes", held.sizeBytes);
+    this.parts.counters.set("held_dropped", held.dropped);
   }
 
   /** Checks the gate. */

@@ -18,13 +18,14 @@ import type {
   GateOutput,
   GateState,
 } from "./gate-step.ts";
-import { ReplayRequest } from "./replay-request.ts";
+import { ReplayAccount } from "./replay-account.ts";
 
 /** One gate a rank. */
 export class SequenceGate {
   private readonly canReplay: boolean;
-  private readonly order: DeliveryOrder;
-  private readonly replay: ReplayRequest;
+  /** What was delivered, and what is held. */
+  readonly order: DeliveryOrder;
+  private readonly replay: ReplayAccount;
   private current: GateState = "away";
   /** Since the engine was last out of sight, nothing has proved that it is the same. */
   private isUnproven = false;
@@ -43,14 +44,9 @@ export class SequenceGate {
 
   constructor(options: GateOptions, memory?: GateMemory) {
     this.canReplay = options.canReplay;
-    this.replay = new ReplayRequest(options.attempts ?? LIMITS.replayAttempts.value);
+    this.replay = new ReplayAccount(options.attempts ?? LIMITS.replayAttempts.value);
     this.order = new DeliveryOrder(options, memory, (output) => this.out.push(output));
     this.isUnproven = memory !== undefined;
-  }
-
-  /** The last batch delivered; undefined before the first. */
-  get last(): SequenceNumber | undefined {
-    return this.order.last;
   }
 
   /** Where the gate stands. */
@@ -66,17 +62,6 @@ export class SequenceGate {
   /** True while the engine does not answer at its replay socket, where it once did, and publishes nothing. */
   get isUnresponsive(): boolean {
     return this.failedProbes >= LIMITS.replayProbeFailures.value;
-  }
-
-  /** Batches held now, their bytes, and how many were dropped at a bound since the begin. */
-  get holding(): { readonly batches: number; readonly bytes: number; readonly dropped: number } {
-    const { held } = this.order;
-    return { batches: held.count, bytes: held.sizeBytes, dropped: held.dropped };
-  }
-
-  /** What a later process needs; undefined before the first batch of an epoch. */
-  memory(): GateMemory | undefined {
-    return this.order.memory();
   }
 
   /** Takes one input and says what to do. */
@@ -236,8 +221,7 @@ export class SequenceGate {
   }
 
   private replyEnded(): void {
-    const { isShort } = this.replay;
-    if (isShort) this.dropForeign();
+    if (this.replay.isWhole) this.dropForeign();
     if (!this.replay.isAnchored) {
       this.unanchoredReplyEnded();
       return;
@@ -249,7 +233,7 @@ export class SequenceGate {
       return;
     }
     // After so many the engine's socket may have dropped the newest ones (high-water mark, up to vLLM 0.32).
-    if (isShort) this.follow();
+    if (this.replay.isShort) this.follow();
     else this.ask();
   }
 

@@ -12,7 +12,7 @@ import { invariant } from "@kv-group-bridge/runtime";
 const ATTEMPTS_WITHOUT_ANSWER = 2;
 
 /** One a gate. */
-export class ReplayRequest {
+export class ReplayAccount {
   private readonly maxAttempts: number;
   /** A request is in flight. */
   isOpen = false;
@@ -24,6 +24,7 @@ export class ReplayRequest {
   batches = 0;
   /** The highest number in the present reply. */
   top: SequenceNumber | undefined = undefined;
+  private hasHole = false;
   /** The socket has answered since it was last given up. */
   hasAnswered = false;
   private attempts = 0;
@@ -44,6 +45,7 @@ export class ReplayRequest {
     this.era += 1;
     this.batches = 0;
     this.top = undefined;
+    this.hasHole = false;
     this.isAnchored = last === undefined;
     this.expected = expected;
     const overlap = BigInt(LIMITS.replayOverlapBatches.value - 1);
@@ -54,6 +56,7 @@ export class ReplayRequest {
   note(sequence: SequenceNumber): void {
     this.hasAnswered = true;
     this.batches += 1;
+    if (this.top !== undefined && sequence !== this.top + 1n) this.hasHole = true;
     this.top = sequence;
   }
 
@@ -66,6 +69,11 @@ export class ReplayRequest {
   /** Too short for the engine's socket to have dropped something of it. */
   get isShort(): boolean {
     return this.batches < LIMITS.replayShortBatches.value;
+  }
+
+  /** Nothing of it can have been dropped: what it does not have, the engine has not published. */
+  get isWhole(): boolean {
+    return this.isShort && !this.hasHole;
   }
 
   /** Another range is asked from now on. */
