@@ -16,7 +16,12 @@ import {
   type Subscriber,
 } from "@kv-group-bridge/bridge";
 import { BatchSchema, Projection } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
-import { type DpRank, type KeyedHasher, parseEpoch } from "@kv-group-bridge/protocol";
+import {
+  type DpRank,
+  type KeyedHasher,
+  parseEpoch,
+  type ResumePoint,
+} from "@kv-group-bridge/protocol";
 import { type Clock, invariant, type Timers } from "@kv-group-bridge/runtime";
 import type { Claims } from "./claims.ts";
 import type { Coverage } from "./coverage.ts";
@@ -119,6 +124,8 @@ export class BridgeHost {
     });
     const fanOut: FanOut = new FanOut({
       view: pipeline,
+      instance: this.options.mintNumber(),
+      resumeRingBatches: plan.ringBatches,
       heartbeatIntervalMs: HEARTBEAT_MS,
       queueBytes: plan.queueBytes,
       snapshotChunkBlocks: plan.snapshotChunkBlocks,
@@ -172,15 +179,17 @@ export class BridgeHost {
   }
 
   /** A subscription; undefined = refused. Only inside `run`. */
-  subscribe(stream: ServedStream): Subscriber | undefined {
+  subscribe(stream: ServedStream, resume: ResumePoint | undefined): Subscriber | undefined {
     const { running } = this;
+    const { plant } = this.options;
     if (running === undefined) return undefined;
     const subscriber = running.fanOut.subscribe({
       projection: Projection.PREFIX_KEYS,
       onWake: () => this.woken.add(stream),
+      resume: plant?.resume?.(resume) ?? resume,
     });
     if (subscriber === undefined) return undefined;
-    this.options.plant?.subscriber?.(subscriber);
+    plant?.subscriber?.(subscriber);
     this.streams.add(stream);
     this.options.coverage.add("subscriptions");
     return subscriber;

@@ -4,8 +4,14 @@
  * Refuses: nothing.
  * Does not do: judge answers.
  */
-import { createGateway, type Gateway, type RankAnswer } from "@kv-group-bridge/gateway";
+import {
+  createGateway,
+  type Gateway,
+  type RankAnswer,
+  type StreamHandlers,
+} from "@kv-group-bridge/gateway";
 import type { SubscribeResponse } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
+import type { ResumePoint } from "@kv-group-bridge/protocol";
 import { type Clock, invariant, type Timers } from "@kv-group-bridge/runtime";
 import type { BridgeHost } from "./bridge-host.ts";
 import type { Coverage } from "./coverage.ts";
@@ -81,7 +87,7 @@ export class GatewayHost {
       randomness: dice,
       indexLimits: LIMITS_OF_INDEX,
       sourceFactory: () => ({
-        open: (_dpRank, handlers) => this.open(timers, handlers),
+        open: (_dpRank, handlers, resume) => this.open(timers, handlers, resume),
         close: () => this.current?.close(),
       }),
     });
@@ -157,7 +163,8 @@ export class GatewayHost {
 
   private open(
     timers: HostTimers,
-    handlers: ConstructorParameters<typeof SimStream>[0]["handlers"],
+    handlers: StreamHandlers,
+    resume: ResumePoint | undefined,
   ): () => void {
     const { world, dice, plan, bridge, plant, note, name, onTaken } = this.options;
     const earlierStreams = this.streams++;
@@ -175,6 +182,7 @@ export class GatewayHost {
       latencyMs: plan.latencyMs,
       window: plan.streamWindow,
       handlers,
+      resume,
       atGateway: (action) => timers.run(action),
       onMessage: plant?.stream?.({ earlierStreams }, take) ?? take,
     });

@@ -6,7 +6,7 @@
  */
 import type { RankPipeline, ReplayHandlers, Subscriber } from "@kv-group-bridge/bridge";
 import type { SubscribeResponse } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
-import type { SequenceNumber } from "@kv-group-bridge/protocol";
+import type { ResumePoint, SequenceNumber } from "@kv-group-bridge/protocol";
 
 /** What a stream's plant is told of the stream. */
 export interface PlantedStream {
@@ -20,6 +20,8 @@ export interface Plant {
   readonly pipeline?: (pipeline: RankPipeline) => void;
   /** A subscriber was made. */
   readonly subscriber?: (subscriber: Subscriber) => void;
+  /** Where a gateway wants to go on, as the bridge understands it. */
+  readonly resume?: (resume: ResumePoint | undefined) => ResumePoint | undefined;
   /** Messages of one stream, before the gateway takes them. */
   readonly stream?: (
     stream: PlantedStream,

@@ -11,6 +11,7 @@ import {
   type SubscribeResponse,
   SubscribeResponseSchema,
 } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
+import type { ResumePoint } from "@kv-group-bridge/protocol";
 import type { Clock, Timers } from "@kv-group-bridge/runtime";
 import type { BridgeHost, ServedStream } from "./bridge-host.ts";
 import type { SeededRandomness } from "./seeded-randomness.ts";
@@ -23,6 +24,7 @@ export interface SimStreamOptions {
   readonly latencyMs: number;
   readonly window: number;
   readonly handlers: StreamHandlers;
+  readonly resume: ResumePoint | undefined;
   /** Does something inside the gateway's process. */
   readonly atGateway: (action: () => void) => void;
   /** Takes a message inside the gateway's process. */
@@ -122,7 +124,7 @@ export class SimStream implements ServedStream {
 
   private accepted(): void {
     if (this.isClosed || this.isHalfOpen) return;
-    this.subscriber = this.options.bridge.subscribe(this);
+    this.subscriber = this.options.bridge.subscribe(this, this.options.resume);
     if (this.subscriber === undefined) {
       this.toGateway(() => this.end("resource_exhausted"));
       return;
