@@ -19,6 +19,7 @@ import { BatchSchema, Projection } from "@kv-group-bridge/gen/kvgroup/v1/bridge_
 import {
   type DpRank,
   type KeyedHasher,
+  parseCursor,
   parseEpoch,
   type ResumePoint,
 } from "@kv-group-bridge/protocol";
@@ -186,7 +187,7 @@ export class BridgeHost {
     const subscriber = running.fanOut.subscribe({
       projection: Projection.PREFIX_KEYS,
       onWake: () => this.woken.add(stream),
-      resume: plant?.resume?.(resume) ?? resume,
+      resume: plant?.resume === undefined ? resume : plant.resume(resume, present(running)),
     });
     if (subscriber === undefined) return undefined;
     plant?.subscriber?.(subscriber);
@@ -266,6 +267,13 @@ export class BridgeHost {
     coverage.add("overflows", overflows);
     coverage.add("snapshots", snapshotChunks > 0 ? starts : 0);
   }
+}
+
+/** The end of what the running process has. */
+function present({ pipeline, fanOut }: Running): ResumePoint {
+  const cursor = parseCursor(pipeline.start(Projection.PREFIX_KEYS).cursor);
+  invariant(cursor !== undefined, "a rank has a cursor");
+  return { cursor, instance: fanOut.instance };
 }
 
 function framesOf(batch: PublishedBatch): readonly Uint8Array[] {

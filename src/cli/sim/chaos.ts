@@ -16,6 +16,9 @@ import type { LiveLink } from "./live-link.ts";
 import type { ReplayLink } from "./replay-link.ts";
 import type { SeededRandomness } from "./seeded-randomness.ts";
 
+/** So many times longer lasts a fault that outlasts a calm moment. */
+const LASTS_LONGER = 20;
+
 /** All parties. */
 export interface ChaosOptions {
   readonly world: Timers & Clock;
@@ -222,7 +225,9 @@ export class Chaos {
   }
 
   /** A fault that ends by itself, unless it is healed before. */
-  private last(durationMs: number, undo: () => void): void {
+  private last(usualMs: number, undo: () => void): void {
+    // Some outlast a calm moment.
+    const durationMs = this.options.dice.chance(0.15) ? usualMs * LASTS_LONGER : usualMs;
     const end = (): void => {
       if (!this.lasting.delete(end)) return;
       undo();

@@ -184,7 +184,7 @@ export class GatewayHost {
       handlers,
       resume,
       atGateway: (action) => timers.run(action),
-      onMessage: plant?.stream?.({ earlierStreams }, take) ?? take,
+      onMessage: plant?.stream?.({ earlierStreams, resume }, take) ?? take,
     });
     this.current = stream;
     return () => stream.close();

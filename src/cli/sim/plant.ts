@@ -12,6 +12,8 @@ import type { ResumePoint, SequenceNumber } from "@kv-group-bridge/protocol";
 export interface PlantedStream {
   /** Streams of this gateway to this bridge before this one. */
   readonly earlierStreams: number;
+  /** Where the gateway wanted to go on. */
+  readonly resume: ResumePoint | undefined;
 }
 
 /** Hooks; each is called for every object that is made. */
@@ -21,7 +23,10 @@ export interface Plant {
   /** A subscriber was made. */
   readonly subscriber?: (subscriber: Subscriber) => void;
   /** Where a gateway wants to go on, as the bridge understands it. */
-  readonly resume?: (resume: ResumePoint | undefined) => ResumePoint | undefined;
+  readonly resume?: (
+    resume: ResumePoint | undefined,
+    present: ResumePoint,
+  ) => ResumePoint | undefined;
   /** Messages of one stream, before the gateway takes them. */
   readonly stream?: (
     stream: PlantedStream,
