@@ -74,7 +74,7 @@ export class Chaos {
   /** Ends every fault that lasts, in the order in which they began. */
   heal(): void {
     // What is ended may begin another wait: a rolling replacement has two.
-    while (this.lasting.size > 0) for (const end of [...this.lasting]) end();
+    while (this.lasting.size > 0) for (const end of this.lasting) end();
     this.options.live.clear();
     this.options.replay.isDead = false;
     this.options.replay.isHealed = true;
