@@ -16,7 +16,8 @@ function failuresOf(first: number, count: number, coverage: Coverage): readonly 
   const failures: string[] = [];
   for (let seed = first; seed < first + count; seed++) {
     const failure = runSeed({ seed, coverage });
-    if (failure !== undefined) failures.push(`${failure}; again: ${replayCommand(seed, undefined)}`);
+    if (failure !== undefined)
+      failures.push(`${failure}; again: ${replayCommand(seed, undefined)}`);
   }
   return failures;
 }

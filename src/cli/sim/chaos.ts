@@ -120,6 +120,7 @@ export class Chaos {
       case "gateway_restarted":
       case "gateway_paused":
       case "worker_removed":
+      case "worker_moved":
         return this.actAtGateway(kind, dice.below(this.options.gateways.length));
       default:
         return unreachable(kind, "every fault is done");
@@ -140,6 +141,8 @@ export class Chaos {
     } else if (kind === "worker_removed") {
       gateway.removeWorker();
       this.last(dice.between(0, 5000), () => gateway.addWorker());
+    } else if (kind === "worker_moved") {
+      gateway.moveWorker();
     } else if (stream === undefined) {
       return false;
     } else if (kind === "stream_cut") {

@@ -39,6 +39,7 @@ export const FAULT_KINDS = [
   "gateway_restarted",
   "gateway_paused",
   "worker_removed",
+  "worker_moved",
 ] as const;
 
 /** One of `FAULT_KINDS`. */

@@ -25,6 +25,7 @@ export const RATED_FAULTS = [
   "gateway_restarted",
   "gateway_paused",
   "worker_removed",
+  "worker_moved",
 ] as const;
 
 /** One of `RATED_FAULTS`. */
@@ -86,6 +87,7 @@ const MOST: Readonly<Record<RatedFault, number>> = {
   gateway_restarted: 0.03,
   gateway_paused: 0.03,
   worker_removed: 0.02,
+  worker_moved: 0.02,
 };
 
 /** How probable a fault is at one step. */
@@ -100,9 +102,13 @@ export function drawPlan(dice: SeededRandomness): FaultPlan {
     !isFaultless && dice.chance(share) ? most * dice.fraction() : 0;
   const rates = new Map<RatedFault, number>();
   for (const kind of RATED_FAULTS) {
-    rates.set(kind, rate(MOST[kind], kind === "removal_unreadable" ? 0.08 : 0.35));
+    rates.set(kind, rate(MOST[kind], kind === "removal_unreadable" ? 0.15 : 0.35));
   }
   const hasReplay = isFaultless || dice.chance(0.8);
+  // With a sound replay socket nothing is lost for good, and the end is judged by the strict rule.
+  const isReplaySound = dice.chance(0.5);
+  if (isReplaySound) rates.set("replay_dead", 0);
+  const replayRate = (most: number): number => (isReplaySound ? 0 : rate(most, 0.5));
   return {
     isFaultless,
     hasSliding: dice.chance(0.6),
@@ -120,11 +126,11 @@ export function drawPlan(dice: SeededRandomness): FaultPlan {
     snapshotChunkBlocks: dice.chance(0.7) ? dice.between(1, 8) : 4096,
     ringBatches: dice.chance(0.5) ? dice.between(1, 10) : 1000,
     hasReplay,
-    replaySteps: !isFaultless && dice.chance(0.3) ? dice.between(1, 20) : 10_000,
-    replayHoleRate: rate(0.3, 0.3),
-    replayEndLostRate: rate(0.5, 0.3),
-    replayRefusedRate: rate(0.5, 0.2),
-    replaySlowRate: rate(0.5, 0.2),
+    replaySteps: !isFaultless && !isReplaySound && dice.chance(0.5) ? dice.between(1, 20) : 10_000,
+    replayHoleRate: replayRate(0.3),
+    replayEndLostRate: replayRate(0.5),
+    replayRefusedRate: replayRate(0.5),
+    replaySlowRate: replayRate(0.5),
     lateToldRate: rate(1, 0.4),
     splitRate: rate(1, 0.4),
     aheadRate: rate(1, 0.6),

@@ -5,6 +5,7 @@
  * Does not do: judge answers.
  */
 import {
+  type BridgeSource,
   createGateway,
   type Gateway,
   type RankAnswer,
@@ -58,6 +59,7 @@ export class GatewayHost {
   private current: SimStream | undefined = undefined;
   private epoch = 0n;
   private streams = 0;
+  private moves = 0;
   private isPaused = false;
 
   constructor(options: GatewayHostOptions) {
@@ -86,10 +88,7 @@ export class GatewayHost {
       timers,
       randomness: dice,
       indexLimits: LIMITS_OF_INDEX,
-      sourceFactory: () => ({
-        open: (_dpRank, handlers, resume) => this.open(timers, handlers, resume),
-        close: () => this.current?.close(),
-      }),
+      sourceFactory: () => this.source(timers),
     });
     this.running = { gateway, timers };
     this.addWorker();
@@ -131,6 +130,15 @@ export class GatewayHost {
     this.running?.gateway.removeWorker(WORKER);
   }
 
+  /** The same bridge has another address. */
+  moveWorker(): void {
+    const { running } = this;
+    if (running?.gateway.hasWorker(WORKER) !== true) return;
+    this.moves++;
+    const url = `http://simulated-${this.moves}`;
+    running.gateway.updateWorker({ name: WORKER, url, dpRanks: [0] });
+  }
+
   /** The answer for a prompt; undefined = nobody can be asked. */
   ask(tokens: Uint32Array): RankAnswer | undefined {
     if (this.isPaused) return undefined;
@@ -161,11 +169,23 @@ export class GatewayHost {
     this.running?.gateway.audit();
   }
 
+  private source(timers: HostTimers): BridgeSource {
+    let last: SimStream | undefined;
+    return {
+      open: (_dpRank, handlers, resume) => {
+        const stream = this.open(timers, handlers, resume);
+        last = stream;
+        return () => stream.close();
+      },
+      close: () => last?.close(),
+    };
+  }
+
   private open(
     timers: HostTimers,
     handlers: StreamHandlers,
     resume: ResumePoint | undefined,
-  ): () => void {
+  ): SimStream {
     const { world, dice, plan, bridge, plant, note, name, onTaken } = this.options;
     const earlierStreams = this.streams++;
     const take = (message: SubscribeResponse): void => {
@@ -187,7 +207,7 @@ export class GatewayHost {
       onMessage: plant?.stream?.({ earlierStreams, resume }, take) ?? take,
     });
     this.current = stream;
-    return () => stream.close();
+    return stream;
   }
 
   private started(message: SubscribeResponse, earlierStreams: number): void {
