@@ -37,6 +37,7 @@ export interface ChaosOptions {
 export class Chaos {
   private readonly options: ChaosOptions;
   private readonly lasting = new Set<() => void>();
+  private endedAtMs = 0;
   private copies = 1;
   private idleMs = 0;
 
@@ -55,6 +56,11 @@ export class Chaos {
       note(`chaos: ${kind}`);
       coverage.add(kind);
     }
+  }
+
+  /** When the last fault ended by itself. */
+  get lastEndMs(): number {
+    return this.endedAtMs;
   }
 
   /** How often the next frames arrive; drawn once. */
@@ -238,6 +244,7 @@ export class Chaos {
   private lastExactly(durationMs: number, undo: () => void): void {
     const end = (): void => {
       if (!this.lasting.delete(end)) return;
+      this.endedAtMs = this.options.world.monotonicMs();
       undo();
     };
     this.lasting.add(end);

@@ -36,7 +36,7 @@ export interface SimulationOptions {
 const KEY_SEED = "simulated fleet 1";
 const HASHER = new KeyedHasher(KEY_SEED);
 const CALM_MS = 120_000;
-/** Seconds that messages under way may need after that. */
+/** Seconds that messages under way may need after that, and faults that may end meanwhile. */
 const MOST_WAITS = 30;
 /** After this much time nothing of what was healed may still be felt. */
 const HEALING_MS = 120_000;
@@ -176,7 +176,11 @@ class Simulation {
     this.clock.advance(CALM_MS / 2);
     this.engines.step();
     this.clock.advance(CALM_MS);
-    // A fault that ended just now may have set something going: what is under way arrives first.
+    // A fault that ended meanwhile needs its own time until all is told.
+    for (let waits = 0; waits < MOST_WAITS && this.calmSinceMs < CALM_MS; waits++) {
+      this.clock.advance(CALM_MS - this.calmSinceMs);
+    }
+    // What is under way arrives first.
     for (let waits = 0; waits < MOST_WAITS && !this.gateways.every(isUpToDate); waits++) {
       this.clock.advance(1000);
     }
@@ -185,6 +189,10 @@ class Simulation {
       this.judge.atCalm(gateway, this.engines.currentAnswers);
     }
     this.audit();
+  }
+
+  private get calmSinceMs(): number {
+    return this.clock.monotonicMs() - this.chaos.lastEndMs;
   }
 
   private end(): void {
