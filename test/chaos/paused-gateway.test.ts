@@ -1,0 +1,53 @@
+// Goal: a gateway that stops reading harms nobody and is right again when it goes on.
+// Method: real processes; SIGSTOP and SIGCONT under load.
+import { afterEach, expect, test } from "vitest";
+import { Judge } from "../support/chaos/judge.ts";
+import { Recording } from "../support/chaos/recording.ts";
+import { Scene } from "../support/chaos/scene.ts";
+
+const recording = await Recording.open("gemma");
+let scene: Scene | undefined;
+afterEach(async () => {
+  await scene?.close();
+  scene = undefined;
+});
+
+const QUEUE_BYTES = 1024 * 1024;
+/** What a process may take beyond its queues: garbage that waits for its collection. */
+const SLACK_BYTES = 96 * 1024 * 1024;
+
+test("a paused gateway costs the bridge a bounded queue, others go on, and it catches up", async () => {
+  const bridgeFlags = { "subscribers-queue-bytes": QUEUE_BYTES };
+  scene = await Scene.open({ recording, gateways: 2, bridgeFlags });
+  const [paused, other] = scene.followers;
+  if (paused === undefined || other === undefined) throw new Error("two gateways");
+  await scene.play(recording.length);
+  const judge = new Judge(scene, 100);
+  await judge.right();
+  const before = scene.bridge.residentBytes();
+  paused.process.signal("SIGSTOP");
+  let most = before;
+  for (let round = 0; round < 400; round++) {
+    await scene.clear();
+    await scene.play(recording.length);
+    most = Math.max(most, scene.bridge.residentBytes());
+    if (round % 10 > 0) continue;
+    await judge.right({ followers: [other] });
+    if ((await scene.metric("kvgroup_bridge_subscriber_overflows_total")) > 0) break;
+  }
+  expect(await scene.metric("kvgroup_bridge_subscriber_overflows_total")).toBeGreaterThan(0);
+  console.info(`bridge: ${mebibytes(before)} before, ${mebibytes(most)} at most`);
+  expect(most - before).toBeLessThan(QUEUE_BYTES + SLACK_BYTES);
+  // What it reads first are batches of long ago: any state that the engine was in.
+  const watch = judge.watch(judge.highest(0, recording.length), { followers: [paused] });
+  paused.process.signal("SIGCONT");
+  await judge.right();
+  expect(await watch.stop()).toEqual([]);
+  await scene.clear();
+  await scene.play(100);
+  await judge.right();
+});
+
+function mebibytes(bytes: number): string {
+  return `${Math.round(bytes / 1024 / 1024)} MiB`;
+}
