@@ -4,12 +4,9 @@
  * Refuses: two ranks with one number, or none at all.
  * Does not do: read configuration or environment, handle signals, or exit (the caller does).
  */
-import { create } from "@bufbuild/protobuf";
-import { KeySchemeSchema } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import {
   type DpRank,
   type Epoch,
-  KEY_SCHEME_ID,
   KeyedHasher,
   KvEventsError,
   LIMITS,
@@ -22,6 +19,7 @@ import type { EngineConfig } from "./engine-config.ts";
 import type { EndpointMode } from "./engine-endpoint.ts";
 import { type HealthServer, startHealthServer } from "./health-server.ts";
 import type { ListenAddress } from "./listen.ts";
+import { keySchemeMessage } from "./rank-messages.ts";
 
 /** One data-parallel rank of the engine. */
 export interface RankSettings {
@@ -88,7 +86,7 @@ export async function runBridge(
     timers: deps.timers,
     service: {
       ranks,
-      keyScheme: create(KeySchemeSchema, { id: KEY_SCHEME_ID, checkValue: hasher.checkValue() }),
+      keyScheme: keySchemeMessage(hasher),
       isEngineProjectionAllowed: settings.isEngineProjectionAllowed,
       bridgeVersion: deps.bridgeVersion,
     },

@@ -12,7 +12,9 @@ export {
   UNSTATED_ENGINE,
 } from "./engine-config.ts";
 export { FanOut, type FanOutOptions } from "./fan-out.ts";
+export type { RankRepair } from "./gate-runner.ts";
 export type { RankOutput, RankView, SnapshotReader } from "./rank-output.ts";
 export { RankPipeline, type RankPipelineOptions } from "./rank-pipeline.ts";
+export type { ReplayHandlers, ReplayPort } from "./replay-port.ts";
 export { Subscriber } from "./subscriber.ts";
 export { toResponse } from "./subscriber-stream.ts";

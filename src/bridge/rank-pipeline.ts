@@ -2,49 +2,50 @@
  * What it is: the synchronous core of one rank: frames → gate → decode → validate → mirror → convert → outputs.
  * Owns: epoch, completeness and counters of the rank; one instance of every stage.
  * Refuses: nothing by throwing; every refusal is counted under its reason, and costs what docs/protocol.md says.
- * Does not do: any I/O, timing or fan-out. Outputs go to `emit` in order.
+ * Does not do: any I/O or fan-out. Outputs go to `emit` in order; replay, timers and the live socket are behind
+ * `repair`.
  */
-import { createHash } from "node:crypto";
-import { create, toBinary } from "@bufbuild/protobuf";
+import { toBinary } from "@bufbuild/protobuf";
 import {
-  BatchSchema,
   Completeness,
-  CursorSchema,
   type Heartbeat,
-  HeartbeatSchema,
-  KeySchemeSchema,
-  Projection,
+  type KeyScheme,
+  type Projection,
   type RankDescription,
-  RankDescriptionSchema,
   type Start,
-  StartSchema,
   Withdraw_Reason as WithdrawReason,
-  WithdrawSchema,
 } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import { EngineDescriptionSchema } from "@kv-group-bridge/gen/kvgroup/v1/engine_pb";
-import { KvGroupBatchSchema, type KvGroupEvent } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
+import type { KvGroupEvent } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
 import {
   type DpRank,
   type Epoch,
   engineDescriptionToWire,
   type GroupId,
-  KEY_SCHEME_ID,
   type KeyedHasher,
-  LIMITS,
   type Refusal,
   type SequenceNumber,
 } from "@kv-group-bridge/protocol";
 import { BatchWriter } from "./batch-writer.ts";
-import { wireMedium } from "./convert.ts";
 import { Counters } from "./counters.ts";
 import type { EngineConfig } from "./engine-config.ts";
 import { EngineFacts } from "./engine-facts.ts";
 import { EventApplier } from "./event-applier.ts";
 import { parseFrames } from "./frames.ts";
+import { GateRunner, type RankRepair } from "./gate-runner.ts";
+import type { EpochEnd, GateBatch } from "./gate-step.ts";
 import { MIRROR_DEFAULTS, Mirror, type MirrorOptions } from "./mirror.ts";
 import { Placement } from "./placement.ts";
+import {
+  batchBytes,
+  descriptionMessage,
+  heartbeatMessage,
+  keySchemeMessage,
+  type RankState,
+  startMessage,
+  withdrawBytes,
+} from "./rank-messages.ts";
 import type { RankOutput, RankView, SnapshotReader } from "./rank-output.ts";
-import { SequenceGate } from "./sequence-gate.ts";
 import { MirrorSnapshot } from "./snapshot.ts";
 import { decodeBatch } from "./validate.ts";
 import type { VllmBatch } from "./vllm-event.ts";
@@ -63,12 +64,22 @@ export interface RankPipelineOptions {
   readonly report?: (message: string, fields: Readonly<Record<string, unknown>>) => void;
   /** Bounds of the mirror; default MIRROR_DEFAULTS with the engine's removal rule. */
   readonly mirror?: Partial<MirrorOptions>;
+  /** Absent: no replay, and nothing waits. */
+  readonly repair?: RankRepair;
+  /** What a heartbeat says of engine and view has changed: subscribers should learn it now. */
+  readonly onStatus?: () => void;
 }
+
+const END_REASONS = {
+  lost: WithdrawReason.SEQUENCE_GAP,
+  restarted: WithdrawReason.ENGINE_RESTARTED,
+  unproven: WithdrawReason.ENGINE_UNPROVEN,
+} as const satisfies Record<EpochEnd, WithdrawReason>;
 
 /** One data-parallel rank of one engine. */
 export class RankPipeline implements RankView {
   private readonly options: RankPipelineOptions;
-  private readonly gate = new SequenceGate(LIMITS.duplicateDigests.value);
+  private readonly gate: GateRunner;
   private readonly facts: EngineFacts;
   private readonly mirror: Mirror;
   private readonly writer: BatchWriter;
@@ -77,8 +88,7 @@ export class RankPipeline implements RankView {
   private epoch: Epoch;
   private completeness = Completeness.INCOMPLETE;
   private isConnected = false;
-  private isConfirmed = true;
-  private isFreshPublisher = true;
+  private nowMs = 0;
   private lastBatchMs: number | undefined = undefined;
   private announcedRevision = 0;
   /** The last batch of this epoch that outputs contain; undefined = none yet. */
@@ -89,7 +99,7 @@ export class RankPipeline implements RankView {
     this.epoch = options.mintEpoch();
     this.facts = new EngineFacts(options.engine);
     this.writer = new BatchWriter(
-      (groupId) => this.factsOf(groupId),
+      (groupId) => this.facts.group(groupId),
       options.isEngineProjectionAllowed,
       (reason) => this.refuse({ reason, path: "" }),
     );
@@ -106,120 +116,94 @@ export class RankPipeline implements RankView {
       refuse: (refusal) => this.refuse(refusal),
       withdraw: (reason, groupId, medium) => this.withdraw(reason, groupId, medium),
     });
+    this.gate = new GateRunner({
+      repair: options.repair,
+      memory: undefined,
+      counters: this.counts,
+      deliver: (batch) => this.deliver(batch),
+      endEpoch: (end) => this.beginEpoch(END_REASONS[end], end === "lost"),
+      statusChanged: () => this.options.onStatus?.(),
+    });
   }
 
-  /** One multipart as received. Frames may be views: nothing of them is kept. */
+  /** One live multipart as received. Frames may be views: nothing of them is kept. */
   receive(frames: readonly Uint8Array[], nowMs: number): void {
+    this.nowMs = nowMs;
     const parsed = parseFrames(frames, { topic: this.options.topic });
     if (!parsed.ok) {
       this.refuse(parsed.error);
       return;
     }
-    const { sequence, payload } = parsed.value;
-    const digest = createHash("sha256").update(payload).digest("base64");
-    const decision = this.gate.step(sequence, digest);
-    if (decision.type === "duplicate") {
-      this.counts.add("duplicates");
-      return;
-    }
-    this.lastBatchMs = nowMs;
-    this.isConfirmed = true;
-    this.counts.add("batches");
-    this.counts.add("payload_bytes", payload.length);
-    if (decision.type === "lost") {
-      this.counts.add("batches_lost", Number(decision.missing));
-      this.beginEpoch(WithdrawReason.SEQUENCE_GAP, true);
-    } else if (decision.type === "restarted") {
-      this.isFreshPublisher = true;
-      this.beginEpoch(WithdrawReason.ENGINE_RESTARTED, false);
-    }
-    // vLLM numbers from 0 in each process: a publisher whose first batch is 0 was followed from its begin.
-    if (this.isFreshPublisher && sequence === 0n) this.completeness = Completeness.COMPLETE;
-    this.isFreshPublisher = false;
-    this.deliver(sequence, payload);
+    this.gate.live(parsed.value.sequence, parsed.value.payload);
   }
 
   /** The publisher is known to be another engine process, before its first batch is seen. */
   publisherReplaced(): void {
-    this.gate.forget();
-    this.isFreshPublisher = true;
-    this.beginEpoch(WithdrawReason.ENGINE_RESTARTED, false);
+    this.gate.replaced();
   }
 
   /** The state of the connection to the publisher. */
   setConnected(isConnected: boolean): void {
-    // Whoever answers after a loss may be another engine, until a batch goes on where the last one stopped.
-    if (!isConnected && this.isConnected && this.lastBatchMs !== undefined)
-      this.isConfirmed = false;
+    if (isConnected === this.isConnected) return;
     this.isConnected = isConnected;
+    this.gate.setConnected(isConnected);
+    this.options.onStatus?.();
+  }
+
+  /** Ends timers and requests. Nothing may follow. */
+  close(): void {
+    this.gate.close();
   }
 
   start(projection: Projection): Start {
-    const isEngine = projection === Projection.ENGINE;
-    return create(StartSchema, {
-      dpRank: this.options.dpRank,
-      cursor: this.cursor(),
-      isResumed: false,
-      completeness: isEngine && this.holds() ? Completeness.INCOMPLETE : this.completeness,
-      engine: engineDescriptionToWire(this.facts.describe()),
-      ...(isEngine ? {} : { keyScheme: this.keyScheme() }),
-      projection: isEngine ? Projection.ENGINE : Projection.PREFIX_KEYS,
-      isEngineConnected: this.isConnected && this.isConfirmed,
-      unplacedBlocks: BigInt(this.mirror.unplaced),
-    });
+    return startMessage(this.state(), projection, this.options.hasher);
   }
 
   openSnapshot(): SnapshotReader {
-    return new MirrorSnapshot(this.mirror, (groupId) => this.factsOf(groupId));
+    return new MirrorSnapshot(this.mirror, (groupId) => this.facts.group(groupId));
   }
 
   /** The scheme of the keys, with the seed's check value. */
-  keyScheme(): ReturnType<typeof create<typeof KeySchemeSchema>> {
-    return create(KeySchemeSchema, {
-      id: KEY_SCHEME_ID,
-      checkValue: this.options.hasher.checkValue(),
-    });
+  keyScheme(): KeyScheme {
+    return keySchemeMessage(this.options.hasher);
   }
 
   /** A heartbeat as of now. */
   heartbeat(nowMs: number): Heartbeat {
-    return create(HeartbeatSchema, {
-      cursor: this.cursor(),
-      isEngineConnected: this.isConnected && this.isConfirmed,
-      ...this.ageAt(nowMs),
-    });
+    return heartbeatMessage(this.state(), nowMs);
   }
 
   /** The state of the rank; `subscribers` is the service's to fill in. */
   describe(nowMs: number): RankDescription {
-    const counters: Record<string, bigint> = {};
-    for (const [name, value] of this.counters()) counters[name] = BigInt(value);
-    return create(RankDescriptionSchema, {
-      dpRank: this.options.dpRank,
-      cursor: this.cursor(),
-      completeness: this.completeness,
-      engine: engineDescriptionToWire(this.facts.describe()),
-      isEngineConnected: this.isConnected && this.isConfirmed,
-      ...this.ageAt(nowMs),
-      placedBlocks: BigInt(this.mirror.placed),
-      unplacedBlocks: BigInt(this.mirror.unplaced),
-      counters,
-    });
+    return descriptionMessage(this.state(), nowMs, this.counters());
   }
 
-  /** All counters by name; gauges of the mirror among them. */
+  /** All counters by name; gauges of gate and mirror among them. */
   counters(): ReadonlyMap<string, number> {
     this.counts.set("removals_unknown", this.mirror.unknownRemovals);
     this.counts.set("places_forgotten", this.mirror.forgottenPlaces);
+    this.gate.gauge();
     return this.counts.all();
   }
 
-  /** Recomputes the mirror's invariants. For tests. */
+  /** Recomputes the invariants of gate and mirror. For tests. */
   audit(): void {
+    this.gate.audit();
     this.mirror.audit();
   }
 
-  private deliver(sequence: SequenceNumber, payload: Uint8Array): void {
+  private deliver(batch: GateBatch): void {
+    this.lastBatchMs = this.options.repair?.clock.monotonicMs() ?? this.nowMs;
+    this.counts.add("batches");
+    this.counts.add("payload_bytes", batch.payload.length);
+    // vLLM numbers from 0 in each process: an epoch whose first batch is 0 was followed from its begin.
+    if (this.applied === undefined && batch.sequence === 0n) {
+      this.completeness = Completeness.COMPLETE;
+    }
+    this.read(batch.sequence, batch.payload);
+  }
+
+  private read(sequence: SequenceNumber, payload: Uint8Array): void {
     const decoded = decodeBatch(payload, { digestBytes: this.options.engine.digestBytes });
     if (!decoded.ok) {
       this.refuse(decoded.error);
@@ -256,28 +240,22 @@ export class RankPipeline implements RankView {
     events: KvGroupEvent[],
   ): void {
     const engineEvents = this.writer.takeEngineEvents();
-    const bytes = (list: KvGroupEvent[], completeness: Completeness): Uint8Array =>
-      toBinary(
-        BatchSchema,
-        create(BatchSchema, {
-          epoch: this.epoch,
-          batch: create(KvGroupBatchSchema, {
-            sequenceNumber: sequence,
-            timestampSeconds,
-            events: list,
-          }),
-          completeness,
-          unplacedBlocks: BigInt(this.mirror.unplaced),
-        }),
-      );
     this.applied = sequence;
+    const state = this.state();
+    const { completeness } = this;
     this.options.emit({
       type: "batch",
       sequence,
-      keyBytes: bytes(events, this.completeness),
-      // A subscriber of ENGINE gets no snapshot, so only its own start can say what it misses.
+      keyBytes: batchBytes(state, { sequence, timestampSeconds, events, completeness }),
       engineBytes:
-        engineEvents === undefined ? undefined : bytes(engineEvents, Completeness.UNSPECIFIED),
+        engineEvents === undefined
+          ? undefined
+          : batchBytes(state, {
+              sequence,
+              timestampSeconds,
+              events: engineEvents,
+              completeness: Completeness.UNSPECIFIED,
+            }),
     });
   }
 
@@ -291,7 +269,7 @@ export class RankPipeline implements RankView {
     this.completeness = Completeness.INCOMPLETE;
     this.counts.add(`withdrawn.${WithdrawReason[reason].toLowerCase()}`);
     this.report("withdrawn", { reason: WithdrawReason[reason], groupId, medium });
-    this.options.emit({ type: "withdraw", bytes: this.withdrawBytes(reason, groupId, medium) });
+    this.options.emit({ type: "withdraw", bytes: withdrawBytes(reason, groupId, medium) });
   }
 
   private beginEpoch(reason: WithdrawReason, keepsPlaces: boolean): void {
@@ -305,25 +283,7 @@ export class RankPipeline implements RankView {
     this.counts.add("epochs");
     this.counts.add(`withdrawn.${WithdrawReason[reason].toLowerCase()}`);
     this.report("new epoch", { reason: WithdrawReason[reason] });
-    this.options.emit({
-      type: "epoch",
-      bytes: this.withdrawBytes(reason, undefined, undefined),
-    });
-  }
-
-  private withdrawBytes(
-    reason: WithdrawReason,
-    groupId: GroupId | undefined,
-    medium: string | undefined,
-  ): Uint8Array {
-    return toBinary(
-      WithdrawSchema,
-      create(WithdrawSchema, {
-        reason,
-        ...(groupId === undefined ? {} : { groupId }),
-        ...(medium === undefined ? {} : { medium: wireMedium(medium) }),
-      }),
-    );
+    this.options.emit({ type: "epoch", bytes: withdrawBytes(reason, undefined, undefined) });
   }
 
   private announceEngine(): void {
@@ -333,28 +293,22 @@ export class RankPipeline implements RankView {
     this.options.emit({ type: "engine", bytes: toBinary(EngineDescriptionSchema, description) });
   }
 
-  private factsOf(groupId: GroupId): {
-    readonly kind: string | undefined;
-    readonly windowTokens: number | undefined;
-    readonly blockSizeTokens: number | undefined;
-  } {
-    return this.facts.group(groupId);
-  }
-
   private holds(): boolean {
     return this.mirror.placed + this.mirror.unplaced > 0;
   }
 
-  private cursor(): ReturnType<typeof create<typeof CursorSchema>> {
-    return create(CursorSchema, {
-      epoch: this.epoch,
-      ...(this.applied === undefined ? {} : { sequenceNumber: this.applied }),
-    });
-  }
-
-  private ageAt(nowMs: number): { lastBatchAgeMs?: bigint } {
-    if (this.lastBatchMs === undefined) return {};
-    return { lastBatchAgeMs: BigInt(Math.max(0, Math.round(nowMs - this.lastBatchMs))) };
+  private state(): RankState {
+    return {
+      dpRank: this.options.dpRank,
+      cursor: { epoch: this.epoch, sequence: this.applied },
+      completeness: this.completeness,
+      engine: () => this.facts.describe(),
+      isEngineConnected: this.isConnected && !this.gate.isUnresponsive,
+      isCatchingUp: this.gate.isCatchingUp,
+      lastBatchMs: this.lastBatchMs,
+      placed: this.mirror.placed,
+      unplaced: this.mirror.unplaced,
+    };
   }
 
   private refuse(refusal: Refusal): void {

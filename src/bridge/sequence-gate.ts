@@ -1,70 +1,400 @@
 /**
- * What it is: the judge of the order of live batches of one publisher.
- * Owns: the last sequence number and digests of the last payloads, which tell a repeated batch from a
- * restarted engine (block hashes cannot: vLLM's default hash seed is fixed).
- * Refuses: nothing; every input gets a decision.
- * Does not do: ask for replay. A gap is answered `lost`; the place where a replayed range will be awaited is
- * the branch that gives it.
+ * What it is: the judge of the order of one publisher's batches, live and replayed, as a synchronous state machine:
+ * away → asking ⇄ pausing → following. Table of states: docs/protocol.md.
+ * Owns: the last number delivered, digests of the last payloads, the batches held while a range is asked again.
+ * Invariants: batches are delivered in the order of their numbers, each once in an epoch; at most one request is in
+ * flight; after a loss of sight nothing is delivered before the engine is proved to be the same one, or given up.
+ * Refuses: nothing; every input gets its outputs. Late answers of requests that were cancelled must not come here.
+ * Does not do: I/O, time, decoding, epochs (the rank's pipeline carries the outputs out).
  */
-import type { SequenceNumber } from "@kv-group-bridge/protocol";
-import { succession } from "@kv-group-bridge/protocol";
-import { invariant } from "@kv-group-bridge/runtime";
+import { LIMITS, type SequenceNumber } from "@kv-group-bridge/protocol";
+import { invariant, unreachable } from "@kv-group-bridge/runtime";
+import { DeliveryOrder } from "./delivery-order.ts";
+import type {
+  GateBatch,
+  GateInput,
+  GateMemory,
+  GateOptions,
+  GateOutput,
+  GateState,
+} from "./gate-step.ts";
+import { ReplayRequest } from "./replay-request.ts";
 
-/** What to do with a batch. */
-export type GateDecision =
-  /** Apply it. */
-  | { readonly type: "deliver" }
-  /** Drop it: the same bytes were applied before. */
-  | { readonly type: "duplicate" }
-  /** Batches before it are lost (`missing` of them): begin a new epoch, then apply it. */
-  | { readonly type: "lost"; readonly missing: bigint }
-  /** It comes from another engine process: begin a new epoch, then apply it. */
-  | { readonly type: "restarted" };
-
-/** One gate a rank. Every decision but "duplicate" moves the gate to the batch. */
+/** One gate a rank. */
 export class SequenceGate {
-  private lastSequence: SequenceNumber | undefined = undefined;
-  private readonly digests = new Map<bigint, string>();
-  private readonly digestLimit: number;
+  private readonly canReplay: boolean;
+  /** What was delivered, and what is held. */
+  readonly order: DeliveryOrder;
+  private readonly replay: ReplayRequest;
+  private current: GateState = "away";
+  /** Since the engine was last out of sight, nothing has proved that it is the same. */
+  private isUnproven = false;
+  /** The publisher was in sight at least once. */
+  private hasAppeared = false;
+  /** The request in flight only asks whether the engine is still the same one. */
+  private isProbing = false;
+  /** The highest number that the live socket brought since the publisher appeared. */
+  private liveTop: SequenceNumber | undefined = undefined;
+  private failedProbes = 0;
+  private foreignReplies = 0;
+  /** A probe found batches that the live socket did not bring. */
+  private isDeaf = false;
+  private hasNews = false;
+  private out: GateOutput[] = [];
 
-  /** `digestLimit`: how many payload digests are kept; older repeats are taken for a restart. */
-  constructor(digestLimit: number) {
-    invariant(digestLimit > 0, "a gate keeps at least one digest");
-    this.digestLimit = digestLimit;
+  constructor(options: GateOptions, memory?: GateMemory) {
+    this.canReplay = options.canReplay;
+    this.replay = new ReplayRequest(options.attempts ?? LIMITS.replayAttempts.value);
+    this.order = new DeliveryOrder(options, memory, (output) => this.out.push(output));
+    this.isUnproven = memory !== undefined;
   }
 
-  /** The last batch delivered; undefined before the first. */
-  get last(): SequenceNumber | undefined {
-    return this.lastSequence;
+  /** Where the gate stands. */
+  get state(): GateState {
+    return this.current;
   }
 
-  /** Judges a batch by its number and a digest of its payload. */
-  step(sequence: SequenceNumber, digest: string): GateDecision {
-    const order = succession(this.lastSequence, sequence);
-    if (order === "repeat" || order === "older") {
-      if (this.digests.get(sequence) === digest) return { type: "duplicate" };
-      this.forget();
-      this.accept(sequence, digest);
-      return { type: "restarted" };
+  /** True while a range is asked: what was delivered is of the past, or not yet proved. */
+  get isCatchingUp(): boolean {
+    return this.current === "asking" || this.current === "pausing";
+  }
+
+  /** True while the engine does not answer at its replay socket, where it once did, and publishes nothing. */
+  get isUnresponsive(): boolean {
+    return this.failedProbes >= LIMITS.replayProbeFailures.value;
+  }
+
+  /** Takes one input and says what to do. */
+  step(input: GateInput): readonly GateOutput[] {
+    this.out = [];
+    switch (input.type) {
+      case "connected":
+        if (this.current === "away") this.appear();
+        break;
+      case "disconnected":
+        this.disappear();
+        break;
+      case "live":
+        this.live(input.batch);
+        break;
+      case "replayed":
+        this.replayed(input.batch);
+        break;
+      case "replay_ended":
+        this.ended(true);
+        break;
+      case "replay_failed":
+        this.ended(false);
+        break;
+      case "timer":
+        this.expire();
+        break;
+      case "replaced":
+        this.replaced();
+        break;
+      default:
+        unreachable(input, "every input is handled");
     }
-    const missing =
-      order === "gap" && this.lastSequence !== undefined ? sequence - this.lastSequence - 1n : 0n;
-    this.accept(sequence, digest);
-    return order === "gap" ? { type: "lost", missing } : { type: "deliver" };
+    return this.out;
   }
 
-  /** The publisher is known to be another one: the next batch is a first one. */
-  forget(): void {
-    this.lastSequence = undefined;
-    this.digests.clear();
+  /** Checks what must always hold. */
+  audit(): void {
+    const { held } = this.order;
+    held.audit();
+    invariant(this.isCatchingUp || held.count === 0, "batches are held while a range is asked");
+    invariant(this.canReplay || !this.isCatchingUp, "nothing is asked without a replay socket");
   }
 
-  private accept(sequence: SequenceNumber, digest: string): void {
-    this.lastSequence = sequence;
-    this.digests.set(sequence, digest);
-    if (this.digests.size <= this.digestLimit) return;
-    const oldest = this.digests.keys().next();
-    if (oldest.done !== true) this.digests.delete(oldest.value);
-    invariant(this.digests.size <= this.digestLimit, "the gate keeps a bounded number of digests");
+  private appear(): void {
+    this.hasAppeared = true;
+    this.liveTop = undefined;
+    if (this.canReplay) {
+      this.replay.beginRange();
+      this.ask();
+      return;
+    }
+    if (this.order.last !== undefined) this.order.endEpoch("unproven");
+    this.follow();
+  }
+
+  private disappear(): void {
+    if (this.current === "away") return;
+    this.cancel();
+    this.order.held.clear();
+    this.isUnproven = true;
+    this.isDeaf = false;
+    this.failedProbes = 0;
+    this.current = "away";
+    this.out.push({ type: "clear_timer" });
+  }
+
+  private live(batch: GateBatch): void {
+    if (this.current === "away") {
+      // What is left in the socket's queue of a connection that is gone cannot be told from a new engine's.
+      if (this.hasAppeared || this.order.last !== undefined) {
+        this.out.push({ type: "foreign", batches: 1 });
+        return;
+      }
+      this.appear();
+    }
+    this.hasNews = true;
+    this.isDeaf = false;
+    const { sequence } = batch;
+    if (this.order.isPast(sequence)) {
+      if (this.order.comparePast(batch) === "equal") this.out.push({ type: "duplicate" });
+      else this.restartedBy(batch);
+      return;
+    }
+    if (this.current === "following") this.liveWhileFollowing(batch);
+    else this.liveWhileCatchingUp(batch);
+    if (this.liveTop === undefined || sequence > this.liveTop) this.liveTop = sequence;
+  }
+
+  private liveWhileFollowing(batch: GateBatch): void {
+    this.failedProbes = 0;
+    const { order } = this;
+    if (!order.isNext(batch.sequence)) {
+      if (this.canReplay) {
+        order.held.add(batch, this.replay.era);
+        this.replay.beginRange();
+        if (this.isProbing) this.beginCatchingUp();
+        else this.ask();
+        return;
+      }
+      order.endEpoch("lost", batch.sequence - order.expected);
+    }
+    order.deliver(batch);
+  }
+
+  private liveWhileCatchingUp(batch: GateBatch): void {
+    const likeness = this.order.held.compare(batch);
+    const isBackwards = this.liveTop !== undefined && batch.sequence <= this.liveTop;
+    if (likeness === "equal") this.out.push({ type: "duplicate" });
+    else if (likeness === "differs" || isBackwards) this.restartedBy(batch);
+    else if (this.replay.isAnchored && batch.sequence === this.order.expected) {
+      this.order.deliver(batch);
+    } else this.order.held.add(batch, this.replay.era);
+  }
+
+  private replayed(batch: GateBatch): void {
+    if (!this.replay.isOpen) return;
+    const { order, replay } = this;
+    const { sequence } = batch;
+    replay.note(sequence);
+    if (order.last !== undefined && sequence <= order.last) {
+      if (order.comparePast(batch) === "differs") this.restartedByReplay();
+      else if (sequence === order.last) {
+        replay.isAnchored = true;
+        order.drain();
+      }
+      return;
+    }
+    if (order.held.compare(batch) === "differs") {
+      this.restartedByReplay();
+      return;
+    }
+    if (replay.isAnchored && (sequence === order.expected || this.isOldestOfAll(sequence))) {
+      order.held.take(sequence);
+      // The live socket should have brought it.
+      if (this.isProbing) this.isDeaf = true;
+      order.deliver(batch);
+      return;
+    }
+    order.held.add(batch, replay.era);
+    // A probe that finds a hole is a request for what is missing.
+    if (this.isProbing) this.beginCatchingUp();
+  }
+
+  private isOldestOfAll(sequence: SequenceNumber): boolean {
+    if (this.order.last !== undefined || this.replay.batches > 1) return false;
+    const lowest = this.order.held.lowest();
+    return lowest === undefined || lowest >= sequence;
+  }
+
+  private ended(hasMarker: boolean): void {
+    if (!this.replay.isOpen) return;
+    this.replay.close(hasMarker);
+    if (this.isProbing) this.probeEnded(hasMarker);
+    else if (hasMarker) this.replyEnded();
+    else this.askAgainOrGiveUp();
+  }
+
+  private replyEnded(): void {
+    if (this.replay.isWhole) this.dropForeign();
+    if (!this.replay.isAnchored) {
+      this.unanchoredReplyEnded();
+      return;
+    }
+    if (this.order.hasHole) {
+      // The oldest that the engine has came after something that is held: what lies between is forgotten.
+      if (this.order.last === undefined && this.replay.batches > 0) this.giveUp();
+      else this.askAgainOrGiveUp();
+      return;
+    }
+    // After so many the engine's socket may have dropped the newest ones (high-water mark, up to vLLM 0.32).
+    if (this.replay.isShort) this.follow();
+    else this.ask();
+  }
+
+  /** The engine answers from the number asked on, and the batch delivered last was not among them. */
+  private unanchoredReplyEnded(): void {
+    const { top } = this.replay;
+    const last = this.order.last;
+    const isBehind = last !== undefined && (top === undefined || top < last);
+    // It never published that number, or it has published so much since that it has forgotten it.
+    if (isBehind) this.restartedByReplay();
+    else this.giveUp();
+  }
+
+  private expire(): void {
+    if (this.current === "pausing") {
+      this.ask();
+      return;
+    }
+    if (this.current !== "following" || !this.canReplay || this.isProbing) return;
+    if (this.isDeaf) {
+      this.reopen();
+      return;
+    }
+    if (this.hasNews) {
+      this.armProbe();
+      return;
+    }
+    this.isProbing = true;
+    this.request();
+  }
+
+  private replaced(): void {
+    this.beginAnother();
+    if (this.canReplay) this.ask();
+    else this.follow();
+  }
+
+  private restartedBy(batch: GateBatch): void {
+    this.beginAnother();
+    if (batch.sequence === 0n || !this.canReplay) {
+      this.order.deliver(batch);
+      this.follow();
+      return;
+    }
+    this.order.held.add(batch, this.replay.era);
+    this.ask();
+  }
+
+  private restartedByReplay(): void {
+    const wasInSight = !this.isUnproven;
+    this.beginAnother();
+    // Both sockets must lead to the same process; after a reconnect they do.
+    if (wasInSight) this.reopen();
+    else this.ask();
+  }
+
+  /** The engine is another process. */
+  private beginAnother(): void {
+    this.cancel();
+    this.order.endEpoch("restarted");
+    this.isUnproven = false;
+    this.liveTop = undefined;
+  }
+
+  private reopen(): void {
+    this.disappear();
+    this.out.push({ type: "reopen_live" });
+  }
+
+  private dropForeign(): void {
+    const dropped = this.order.held.dropForeign(this.replay.era, this.replay.top);
+    if (dropped === 0) {
+      this.foreignReplies = 0;
+      return;
+    }
+    this.out.push({ type: "foreign", batches: dropped });
+    this.foreignReplies += 1;
+    this.liveTop = undefined;
+  }
+
+  private ask(): void {
+    this.current = "asking";
+    this.request();
+  }
+
+  /** The probe in flight goes on as a request for what is missing. */
+  private beginCatchingUp(): void {
+    this.isProbing = false;
+    this.current = "asking";
+    this.out.push({ type: "clear_timer" });
+  }
+
+  private request(): void {
+    const from = this.replay.open(this.order.last, this.order.expected);
+    this.out.push({ type: "clear_timer" }, { type: "request_replay", from });
+  }
+
+  private cancel(): void {
+    if (this.replay.isOpen) this.out.push({ type: "cancel_replay" });
+    this.replay.isOpen = false;
+    this.isProbing = false;
+    this.order.held.clear();
+  }
+
+  private askAgainOrGiveUp(): void {
+    const delayMs = this.replay.pauseMs(this.order.expected);
+    if (delayMs === undefined) {
+      this.giveUp();
+      return;
+    }
+    this.current = "pausing";
+    this.out.push({ type: "set_timer", delayMs });
+  }
+
+  /** What is missing is lost: the epoch ends, and what is held begins the next one. */
+  private giveUp(): void {
+    const { order, replay } = this;
+    if (replay.batches === 0) replay.hasAnswered = false;
+    if (this.isUnproven || order.hasHole) {
+      const next = order.held.lowest();
+      const isProved = replay.isAnchored || !this.isUnproven;
+      order.endEpoch(isProved ? "lost" : "unproven", (next ?? order.expected) - order.expected);
+    }
+    order.flush();
+    this.follow();
+  }
+
+  private follow(): void {
+    this.current = "following";
+    this.isUnproven = false;
+    this.failedProbes = 0;
+    this.order.held.clear();
+    if (this.foreignReplies >= LIMITS.replayForeignReplies.value) {
+      this.foreignReplies = 0;
+      this.reopen();
+      return;
+    }
+    if (this.canReplay) this.armProbe();
+  }
+
+  private armProbe(): void {
+    this.hasNews = false;
+    const delayMs = this.isDeaf ? LIMITS.deafGraceMs.value : LIMITS.replayProbeMs.value;
+    this.out.push({ type: "set_timer", delayMs });
+  }
+
+  private probeEnded(hasMarker: boolean): void {
+    if (!hasMarker) {
+      this.isProbing = false;
+      // A replay socket that never answered proves nothing about the engine.
+      if (this.replay.hasAnswered && !this.hasNews) this.failedProbes += 1;
+      this.armProbe();
+      return;
+    }
+    if (!this.replay.isAnchored) {
+      this.beginCatchingUp();
+      this.unanchoredReplyEnded();
+      return;
+    }
+    this.isProbing = false;
+    this.failedProbes = 0;
+    this.armProbe();
   }
 }

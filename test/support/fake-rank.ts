@@ -104,7 +104,12 @@ export class FakeRank implements RankView {
       completeness: Completeness.COMPLETE,
     });
     const keyBytes = toBinary(BatchSchema, message);
-    this.#emit({ type: "batch", keyBytes, engineBytes: Uint8Array.from(keyBytes) });
+    this.#emit({
+      type: "batch",
+      sequence: 0n as never,
+      keyBytes,
+      engineBytes: Uint8Array.from(keyBytes),
+    });
     return keyBytes;
   }
 }

@@ -1,0 +1,121 @@
+/**
+ * What it is: what one publisher has delivered in the present epoch, and what is held until its turn comes.
+ * Owns: the last number, digests of the last payloads, the held batches.
+ * Invariants: in an epoch numbers are delivered without a hole, each once.
+ * Refuses: nothing.
+ * Does not do: decide when to wait, to ask or to give up (the gate does).
+ */
+import { LIMITS, type SequenceNumber } from "@kv-group-bridge/protocol";
+import { invariant } from "@kv-group-bridge/runtime";
+import type { EpochEnd, GateBatch, GateMemory, GateOptions, GateOutput } from "./gate-step.ts";
+import { HeldBatches } from "./held-batches.ts";
+import { type Likeness, PayloadDigests } from "./payload-digests.ts";
+
+/** One a gate. Outputs go to `emit` in order. */
+export class DeliveryOrder {
+  readonly held: HeldBatches;
+  private readonly canReplay: boolean;
+  private readonly digests: PayloadDigests;
+  private readonly emit: (output: GateOutput) => void;
+  private lastSequence: SequenceNumber | undefined = undefined;
+  /** The next batch may have any number: nothing before it can be had. */
+  private acceptsAny: boolean;
+
+  constructor(
+    options: GateOptions,
+    memory: GateMemory | undefined,
+    emit: (output: GateOutput) => void,
+  ) {
+    this.canReplay = options.canReplay;
+    this.acceptsAny = !options.canReplay;
+    this.emit = emit;
+    this.digests = new PayloadDigests(options.digests ?? LIMITS.duplicateDigests.value);
+    this.held = new HeldBatches({
+      batches: options.heldBatches ?? LIMITS.heldBatches.value,
+      bytes: options.heldBytes ?? LIMITS.heldBytes.value,
+    });
+    if (memory === undefined) return;
+    for (const [sequence, digest] of memory.digests) this.digests.add(sequence, digest);
+    this.lastSequence = memory.last;
+  }
+
+  /** The last batch delivered in this epoch. */
+  get last(): SequenceNumber | undefined {
+    return this.lastSequence;
+  }
+
+  /** The number that comes next; 0 before the first, because vLLM numbers from 0. */
+  get expected(): SequenceNumber {
+    return (this.lastSequence === undefined ? 0n : this.lastSequence + 1n) as SequenceNumber;
+  }
+
+  /** Something is known to be published that was not delivered. */
+  get hasHole(): boolean {
+    return this.held.top !== undefined && this.held.top >= this.expected;
+  }
+
+  /** True for a number that an earlier batch of this epoch has, or had. */
+  isPast(sequence: SequenceNumber): boolean {
+    return sequence < this.expected && !this.acceptsAny;
+  }
+
+  /** True when the batch can be delivered now. */
+  isNext(sequence: SequenceNumber): boolean {
+    return sequence === this.expected || this.acceptsAny;
+  }
+
+  /** Compares a batch of the past with what was delivered under its number. */
+  comparePast(batch: GateBatch): Likeness {
+    return this.digests.compare(batch.sequence, batch.digest);
+  }
+
+  /** Delivers a batch, and what is held behind it. */
+  deliver(batch: GateBatch): void {
+    this.deliverOne(batch);
+    this.drain();
+  }
+
+  /** Delivers what is held and comes next. */
+  drain(): void {
+    for (;;) {
+      const batch = this.held.take(this.expected);
+      if (batch === undefined) return;
+      this.deliverOne(batch);
+    }
+  }
+
+  /** Delivers everything held, each hole as a loss. From here on the next batch may have any number. */
+  flush(): void {
+    // Asking would not help, so whatever comes first begins.
+    this.acceptsAny = this.lastSequence === undefined;
+    for (let next = this.held.lowest(); next !== undefined; next = this.held.lowest()) {
+      const batch = this.held.take(next);
+      invariant(batch !== undefined, "the lowest batch is held");
+      if (this.lastSequence !== undefined && next !== this.expected) {
+        this.endEpoch("lost", next - this.expected);
+      }
+      this.deliver(batch);
+    }
+  }
+
+  /** Ends the epoch if anything was delivered in it. `missing`: batches known to be lost. */
+  endEpoch(end: EpochEnd, missing = 0n): void {
+    if (this.lastSequence !== undefined) this.emit({ type: "epoch", end, missing });
+    this.lastSequence = undefined;
+    this.acceptsAny = end === "lost" || !this.canReplay;
+    if (end !== "lost") this.digests.clear();
+  }
+
+  /** What a later process needs; undefined before the first batch of an epoch. */
+  memory(): GateMemory | undefined {
+    if (this.lastSequence === undefined) return undefined;
+    return { last: this.lastSequence, digests: this.digests.entries() };
+  }
+
+  private deliverOne(batch: GateBatch): void {
+    this.acceptsAny = false;
+    this.lastSequence = batch.sequence;
+    this.digests.add(batch.sequence, batch.digest);
+    this.emit({ type: "deliver", batch });
+  }
+}

@@ -1,0 +1,141 @@
+/**
+ * What it is: batches that arrived before those that come first, kept until the gap before them is filled.
+ * Owns: copies of their payloads, bounded in number and bytes.
+ * Refuses: a batch beyond a bound: the newest is dropped and counted, because the engine's replay buffer still has
+ * it; `top` remembers that it was seen.
+ * Does not do: judge order, or ask for anything.
+ */
+import type { SequenceNumber } from "@kv-group-bridge/protocol";
+import { invariant } from "@kv-group-bridge/runtime";
+import type { GateBatch } from "./gate-step.ts";
+
+/** Both bounds. */
+export interface HeldLimits {
+  readonly batches: number;
+  readonly bytes: number;
+}
+
+interface Held {
+  readonly batch: GateBatch;
+  /** Number of the replay request that was the last one made when it arrived. */
+  readonly era: number;
+}
+
+/** Batches of one publisher, by number. */
+export class HeldBatches {
+  private readonly limits: HeldLimits;
+  private readonly held = new Map<SequenceNumber, Held>();
+  private bytes = 0;
+  private topEra = 0;
+  private topSequence: SequenceNumber | undefined = undefined;
+  private droppedCount = 0;
+
+  constructor(limits: HeldLimits) {
+    this.limits = limits;
+  }
+
+  /** The highest number seen since `clear`, held or dropped. */
+  get top(): SequenceNumber | undefined {
+    return this.topSequence;
+  }
+
+  /** Batches held. */
+  get count(): number {
+    return this.held.size;
+  }
+
+  /** Bytes of their payloads. */
+  get sizeBytes(): number {
+    return this.bytes;
+  }
+
+  /** Batches dropped at a bound since the begin. */
+  get dropped(): number {
+    return this.droppedCount;
+  }
+
+  /** Whether a payload held under `sequence` is this one. */
+  compare(batch: GateBatch): "equal" | "differs" | "unknown" {
+    const known = this.held.get(batch.sequence)?.batch;
+    if (known === undefined) return "unknown";
+    return known.digest === batch.digest ? "equal" : "differs";
+  }
+
+  /** Keeps a copy; `era` is the number of the last replay request made. */
+  add(batch: GateBatch, era: number): void {
+    if (this.topSequence === undefined || batch.sequence > this.topSequence) {
+      this.topSequence = batch.sequence;
+      this.topEra = era;
+    }
+    if (this.held.has(batch.sequence)) return;
+    const { limits } = this;
+    if (this.held.size >= limits.batches || this.bytes + batch.payload.length > limits.bytes) {
+      this.droppedCount += 1;
+      return;
+    }
+    this.held.set(batch.sequence, { batch: { ...batch, payload: batch.payload.slice() }, era });
+    this.bytes += batch.payload.length;
+  }
+
+  /** Takes the batch with this number out. */
+  take(sequence: SequenceNumber): GateBatch | undefined {
+    const held = this.held.get(sequence);
+    if (held === undefined) return undefined;
+    this.held.delete(sequence);
+    this.bytes -= held.batch.payload.length;
+    return held.batch;
+  }
+
+  /** The lowest number held. Linear in what is held; asked once a gap. */
+  lowest(): SequenceNumber | undefined {
+    let lowest: SequenceNumber | undefined;
+    for (const sequence of this.held.keys()) {
+      if (lowest === undefined || sequence < lowest) lowest = sequence;
+    }
+    return lowest;
+  }
+
+  /**
+   * Drops what arrived before request `era` was made and lies beyond `last`, where the complete answer to that
+   * request ended: the engine that answered never published it. Gives how many.
+   */
+  dropForeign(era: number, last: SequenceNumber | undefined): number {
+    let dropped = 0;
+    for (const [sequence, { era: arrived }] of this.held) {
+      if (arrived >= era || (last !== undefined && sequence <= last)) continue;
+      this.take(sequence);
+      dropped += 1;
+    }
+    const isTopForeign =
+      this.topSequence !== undefined &&
+      this.topEra < era &&
+      (last === undefined || this.topSequence > last);
+    if (isTopForeign) {
+      dropped = Math.max(dropped, 1);
+      this.topSequence = undefined;
+      for (const [sequence, { era: arrived }] of this.held) {
+        if (this.topSequence !== undefined && sequence <= this.topSequence) continue;
+        this.topSequence = sequence;
+        this.topEra = arrived;
+      }
+    }
+    return dropped;
+  }
+
+  /** Forgets all. */
+  clear(): void {
+    this.held.clear();
+    this.bytes = 0;
+    this.topSequence = undefined;
+    this.topEra = 0;
+  }
+
+  /** Recomputes the account. */
+  audit(): void {
+    let bytes = 0;
+    for (const { batch } of this.held.values()) bytes += batch.payload.length;
+    invariant(bytes === this.bytes, "held bytes are counted");
+    invariant(this.held.size <= this.limits.batches, "held batches are bounded");
+    invariant(bytes <= this.limits.bytes, "held bytes are bounded");
+  }
+}

@@ -1,0 +1,49 @@
+/**
+ * What it is: digests of the payloads delivered last, by sequence number: what tells a repeated batch from another
+ * engine process (block hashes cannot: vLLM's default hash seed is fixed, but payloads differ at least in `ts`).
+ * Owns: a bounded number of digests, the oldest goes first.
+ * Refuses: nothing.
+ * Does not do: compute digests or judge order.
+ */
+import type { SequenceNumber } from "@kv-group-bridge/protocol";
+import { invariant } from "@kv-group-bridge/runtime";
+
+/** What is known of a payload under a number. */
+export type Likeness = "equal" | "differs" | "unknown";
+
+/** Digests of one publisher. */
+export class PayloadDigests {
+  private readonly digests = new Map<SequenceNumber, string>();
+  private readonly limit: number;
+
+  /** `limit`: how many are kept. */
+  constructor(limit: number) {
+    invariant(limit > 0, "at least one digest is kept");
+    this.limit = limit;
+  }
+
+  /** Whether the payload delivered under `sequence` was this one. */
+  compare(sequence: SequenceNumber, digest: string): Likeness {
+    const known = this.digests.get(sequence);
+    if (known === undefined) return "unknown";
+    return known === digest ? "equal" : "differs";
+  }
+
+  /** Remembers a delivered payload. Numbers must grow. */
+  add(sequence: SequenceNumber, digest: string): void {
+    this.digests.set(sequence, digest);
+    if (this.digests.size <= this.limit) return;
+    const oldest = this.digests.keys().next();
+    if (oldest.done !== true) this.digests.delete(oldest.value);
+  }
+
+  /** Forgets all: another publisher begins. */
+  clear(): void {
+    this.digests.clear();
+  }
+
+  /** Oldest first; for a checkpoint. */
+  entries(): readonly (readonly [SequenceNumber, string])[] {
+    return [...this.digests];
+  }
+}

@@ -1,0 +1,161 @@
+/**
+ * What it is: the messages of one rank's stream, built from its present state.
+ * Owns: nothing.
+ * Refuses: nothing.
+ * Does not do: decide when a message is sent, or to whom.
+ */
+import { create, toBinary } from "@bufbuild/protobuf";
+import {
+  BatchSchema,
+  Completeness,
+  CursorSchema,
+  type Heartbeat,
+  HeartbeatSchema,
+  type KeyScheme,
+  KeySchemeSchema,
+  Projection,
+  type RankDescription,
+  RankDescriptionSchema,
+  type Start,
+  StartSchema,
+  type Withdraw_Reason as WithdrawReason,
+  WithdrawSchema,
+} from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
+import { KvGroupBatchSchema, type KvGroupEvent } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
+import {
+  type Cursor,
+  type DpRank,
+  type EngineDescription,
+  engineDescriptionToWire,
+  type GroupId,
+  KEY_SCHEME_ID,
+  type KeyedHasher,
+  type SequenceNumber,
+} from "@kv-group-bridge/protocol";
+import { wireMedium } from "./convert.ts";
+
+/** What is true of a rank now. */
+export interface RankState {
+  readonly dpRank: DpRank;
+  /** `sequence`: the last batch of this epoch that outputs contain. */
+  readonly cursor: Cursor;
+  readonly completeness: Completeness;
+  readonly engine: () => EngineDescription;
+  readonly isEngineConnected: boolean;
+  readonly isCatchingUp: boolean;
+  /** Monotonic; undefined = no batch yet. */
+  readonly lastBatchMs: number | undefined;
+  /** Held entries with and without a place. */
+  readonly placed: number;
+  readonly unplaced: number;
+}
+
+/** `start`; heartbeat interval, instance and resumption are the fan-out's to fill in. */
+export function startMessage(state: RankState, projection: Projection, hasher: KeyedHasher): Start {
+  const isEngine = projection === Projection.ENGINE;
+  const isHolding = state.placed + state.unplaced > 0;
+  return create(StartSchema, {
+    dpRank: state.dpRank,
+    cursor: cursorMessage(state.cursor),
+    isResumed: false,
+    completeness: isEngine && isHolding ? Completeness.INCOMPLETE : state.completeness,
+    engine: engineDescriptionToWire(state.engine()),
+    ...(isEngine ? {} : { keyScheme: keySchemeMessage(hasher) }),
+    projection: isEngine ? Projection.ENGINE : Projection.PREFIX_KEYS,
+    isEngineConnected: state.isEngineConnected,
+    isCatchingUp: state.isCatchingUp,
+    unplacedBlocks: BigInt(state.unplaced),
+  });
+}
+
+/** A heartbeat as of `nowMs` (monotonic). */
+export function heartbeatMessage(state: RankState, nowMs: number): Heartbeat {
+  return create(HeartbeatSchema, {
+    cursor: cursorMessage(state.cursor),
+    isEngineConnected: state.isEngineConnected,
+    isCatchingUp: state.isCatchingUp,
+    ...ageAt(state, nowMs),
+  });
+}
+
+/** The state for `Describe`; subscribers and instance are the service's to fill in. */
+export function descriptionMessage(
+  state: RankState,
+  nowMs: number,
+  counts: ReadonlyMap<string, number>,
+): RankDescription {
+  const counters: Record<string, bigint> = {};
+  for (const [name, value] of counts) counters[name] = BigInt(value);
+  return create(RankDescriptionSchema, {
+    dpRank: state.dpRank,
+    cursor: cursorMessage(state.cursor),
+    completeness: state.completeness,
+    engine: engineDescriptionToWire(state.engine()),
+    isEngineConnected: state.isEngineConnected,
+    isCatchingUp: state.isCatchingUp,
+    ...ageAt(state, nowMs),
+    placedBlocks: BigInt(state.placed),
+    unplacedBlocks: BigInt(state.unplaced),
+    counters,
+  });
+}
+
+/** The scheme of the keys, with the seed's check value. */
+export function keySchemeMessage(hasher: KeyedHasher): KeyScheme {
+  return create(KeySchemeSchema, { id: KEY_SCHEME_ID, checkValue: hasher.checkValue() });
+}
+
+/** What one engine batch caused. */
+export interface BatchContents {
+  readonly sequence: SequenceNumber;
+  readonly timestampSeconds: number;
+  readonly events: KvGroupEvent[];
+  /** Not the state's own in ENGINE: a subscriber there gets no snapshot, so only its start can say what it misses. */
+  readonly completeness: Completeness;
+}
+
+/** A serialised `Batch`. */
+export function batchBytes(state: RankState, contents: BatchContents): Uint8Array {
+  return toBinary(
+    BatchSchema,
+    create(BatchSchema, {
+      epoch: state.cursor.epoch,
+      batch: create(KvGroupBatchSchema, {
+        sequenceNumber: contents.sequence,
+        timestampSeconds: contents.timestampSeconds,
+        events: contents.events,
+      }),
+      completeness: contents.completeness,
+      unplacedBlocks: BigInt(state.unplaced),
+      isCatchingUp: state.isCatchingUp,
+    }),
+  );
+}
+
+/** A serialised `Withdraw`; undefined = every group, every medium. */
+export function withdrawBytes(
+  reason: WithdrawReason,
+  groupId: GroupId | undefined,
+  medium: string | undefined,
+): Uint8Array {
+  return toBinary(
+    WithdrawSchema,
+    create(WithdrawSchema, {
+      reason,
+      ...(groupId === undefined ? {} : { groupId }),
+      ...(medium === undefined ? {} : { medium: wireMedium(medium) }),
+    }),
+  );
+}
+
+function cursorMessage(cursor: Cursor): ReturnType<typeof create<typeof CursorSchema>> {
+  return create(CursorSchema, {
+    epoch: cursor.epoch,
+    ...(cursor.sequence === undefined ? {} : { sequenceNumber: cursor.sequence }),
+  });
+}
+
+function ageAt(state: RankState, nowMs: number): { lastBatchAgeMs?: bigint } {
+  if (state.lastBatchMs === undefined) return {};
+  return { lastBatchAgeMs: BigInt(Math.max(0, Math.round(nowMs - state.lastBatchMs))) };
+}
