@@ -1,6 +1,7 @@
 // A recorded engine as a process of its own: `fork(engine-main.mjs, [JSON of EngineSetup])`. It publishes and
 // answers replay requests as vLLM 0.33 does, on ports that it is given, so that a second process can take its place.
 // Commands come as IPC messages {id, order, ...}; each is answered with {id, ...}. engine-process.ts is the other end.
+import { decode, Encoder } from "@msgpack/msgpack";
 import { Router, XPublisher } from "zeromq";
 import { openTrace } from "../../../src/cli/dist/trace-file.js";
 
@@ -9,6 +10,8 @@ const EMPTY = Buffer.alloc(0);
 const TIMESTAMP_AT = 2;
 const TIMESTAMP_BYTES = 8;
 const SECONDS_BETWEEN_GENERATIONS = 86_400;
+const FLOOD_BLOCKS = 2_048;
+const FLOOD_FIRST_HASH = 1n << 60n;
 
 const setup = JSON.parse(process.argv[2] ?? "{}");
 const recorded = [];
@@ -72,6 +75,30 @@ async function clear() {
   position = 0;
 }
 
+/** One store of many blocks, and their removal: a pair leaves the cache as it was. */
+function floodPair() {
+  const [topic, , payload] = recorded[0];
+  const [at, [store], dpRank] = decode(own(payload), { useBigInt64: true });
+  const blockSize = Number(store.block_size);
+  const block_hashes = Array.from({ length: FLOOD_BLOCKS }, (_, i) => FLOOD_FIRST_HASH + BigInt(i));
+  const token_ids = Array.from({ length: FLOOD_BLOCKS * blockSize }, (_, i) => 200_000 + (i % 999));
+  const extra_keys = block_hashes.map(() => null);
+  const { group_idx, medium } = store;
+  const events = [
+    { ...store, block_hashes, parent_block_hash: null, token_ids, extra_keys },
+    { type: "BlockRemoved", block_hashes, medium, group_idx },
+  ];
+  const encoder = new Encoder({ useBigInt64: true });
+  return events.map((event) => [topic, Buffer.from(encoder.encode([at, [event], dpRank]))]);
+}
+
+async function flood(pairs) {
+  const pair = floodPair();
+  for (let i = 0; i < pairs; i++) {
+    for (const [topic, payload] of pair) await publish(topic, payload);
+  }
+}
+
 async function answerReplays(socket) {
   for await (const [identity, delimiter, start, ...rest] of socket) {
     if (start === undefined || delimiter.length !== 0 || rest.length > 0) continue;
@@ -112,6 +139,7 @@ async function countSubscribers() {
 const ORDERS = {
   play: ({ until }) => play(until),
   clear: () => clear(),
+  flood: ({ pairs }) => flood(pairs),
   drop: ({ count }) => {
     toDrop = count;
   },

@@ -81,6 +81,11 @@ export class EngineProcess {
     return this.order("clear");
   }
 
+  /** Stores 2,048 blocks and removes them again, `pairs` times: much to send, and nothing is different then. */
+  flood(pairs: number): Promise<EngineState> {
+    return this.order("flood", { pairs });
+  }
+
   /** The next `count` batches are kept for replay but not published. */
   drop(count: number): Promise<EngineState> {
     return this.order("drop", { count });

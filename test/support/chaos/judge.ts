@@ -25,12 +25,14 @@ export interface Claim {
 export class Judge {
   readonly prompts: readonly TracePrompt[];
   private readonly scene: Scene;
+  private readonly rows: readonly (readonly number[])[];
 
   /** The last prompts that the engine was asked before batch `at` and had something for. */
   constructor(scene: Scene, at: number) {
     this.scene = scene;
     this.prompts = scene.recording.promptsBefore(at, PROMPTS);
     if (this.prompts.length === 0) throw new Error(`no prompts before batch ${at}`);
+    this.rows = scene.recording.answers(this.prompts);
   }
 
   /** Resolves when every answer is exact and the engine's own, as of its last batch. */
@@ -76,12 +78,13 @@ export class Judge {
 
   /** The engine's numbers after `position` batches. */
   answers(position: number): readonly number[] {
-    return this.scene.recording.answers(position, this.prompts);
+    return this.highest(position, position);
   }
 
   /** The highest of the engine's numbers between two positions: while it runs, an answer may be a moment old. */
   highest(from: number, to: number): readonly number[] {
-    return this.scene.recording.highest(from, to, this.prompts);
+    const rows = this.rows.slice(from, to + 1);
+    return this.prompts.map((_, i) => Math.max(...rows.map((row) => row[i] ?? 0)));
   }
 
   /** An engine that holds nothing. */

@@ -70,32 +70,21 @@ export class Recording {
     return found;
   }
 
-  /** The engine's number for each prompt after `until` batches. */
-  answers(until: number, prompts: readonly TracePrompt[]): readonly number[] {
-    return this.highest(until, until, prompts);
-  }
-
-  /** The highest number that the engine would have given for each prompt between two positions, both included. */
-  highest(from: number, to: number, prompts: readonly TracePrompt[]): readonly number[] {
+  /** The engine's number for each prompt after 0, 1, 2 ... batches. */
+  answers(prompts: readonly TracePrompt[]): readonly (readonly number[])[] {
     const dpRank = parseDpRank(this.engine.dp_rank);
     if (dpRank === undefined) throw new Error("a recording has a rank");
-    const path = new InProcessPath({
-      dpRank,
-      engine: engineConfigOfTrace(this.engine),
-      seed: SEED,
-    });
-    const most = prompts.map(() => 0);
-    for (let at = 0; at <= to; at++) {
+    const engine = engineConfigOfTrace(this.engine);
+    const path = new InProcessPath({ dpRank, engine, seed: SEED });
+    const rows: number[][] = [];
+    for (let at = 0; at <= this.frames.length; at++) {
       const frame = this.frames[at - 1];
       if (frame !== undefined) path.receive(frame);
       this.check(at, path);
-      if (at < from) continue;
-      for (const [i, prompt] of prompts.entries()) {
-        most[i] = Math.max(most[i] ?? 0, path.score(prompt).reusableTokens);
-      }
+      rows.push(prompts.map((prompt) => path.score(prompt).reusableTokens));
     }
     path.gateway.close();
-    return most;
+    return rows;
   }
 
   private check(at: number, path: InProcessPath): void {

@@ -200,6 +200,11 @@ export class Scene {
     this.states.set(dpRank, await this.engine(dpRank).clear());
   }
 
+  /** The engine publishes much that leaves its cache as it was. */
+  async flood(pairs: number, dpRank = 0): Promise<void> {
+    this.states.set(dpRank, await this.engine(dpRank).flood(pairs));
+  }
+
   /** Where a rank's engine stood after its last order. */
   state(dpRank = 0): EngineState {
     const state = this.states.get(dpRank);
