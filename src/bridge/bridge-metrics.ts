@@ -43,6 +43,16 @@ export function registerBridgeMetrics(metrics: Metrics, ranks: readonly Measured
     Number(rank.describe().unplacedBlocks),
   );
   gauge("subscribers", "Streams now", (rank) => rank.fanOut.subscriberCount);
+  gauge(
+    "resume_ring_bytes",
+    "Bytes kept for subscribers that come back",
+    (rank) => rank.fanOut.counters().ringBytes,
+  );
+  gauge(
+    "resume_ring_batches",
+    "Batches kept for subscribers that come back",
+    (rank) => rank.fanOut.counters().ringBatches,
+  );
   registerFanOut(metrics, ranks);
   metrics.counter({
     name: "kvgroup_bridge_counter_total",
@@ -65,6 +75,7 @@ function registerFanOut(metrics: Metrics, ranks: readonly MeasuredRank[]): void 
     metrics.counter(perRank(ranks, `kvgroup_bridge_${name}_total`, help, read));
   };
   counter("starts", "Starts sent: first ones, and those after an overflow or epoch", "starts");
+  counter("resumed", "Starts that went on from the subscriber's cursor", "resumed");
   counter("subscriber_overflows", "Queues emptied because their subscriber was slow", "overflows");
   counter("snapshot_chunks", "Snapshot pieces sent", "snapshotChunks");
   counter("subscribers_refused", "Subscriptions refused at the limit", "refusedSubscribers");

@@ -54,6 +54,8 @@ export interface BridgeDeps {
   /** Gets this bridge's metrics registered. */
   readonly metrics: Metrics;
   readonly mintEpoch: () => Epoch;
+  /** Names this process among all that ever served the ranks: a random fixed64, never 0. */
+  readonly mintInstance: () => bigint;
   readonly bridgeVersion: string;
   /** Something that must end the process: our bug, or a socket that failed for good. */
   onFatal(error: unknown): void;
@@ -121,6 +123,7 @@ function makeRanks(
   hasher: KeyedHasher,
 ): ReadonlyMap<number, BridgeRank> {
   const ranks = new Map<number, BridgeRank>();
+  const instance = deps.mintInstance();
   for (const { dpRank, endpoint } of settings.ranks) {
     if (ranks.has(dpRank)) throw new KvEventsError("config_invalid", `rank ${dpRank} stands twice`);
     const rank = new BridgeRank({
@@ -135,6 +138,7 @@ function makeRanks(
       maxSubscribers: settings.subscribersPerRank,
       heartbeatIntervalMs: heartbeatIntervalMs(settings),
       mintEpoch: deps.mintEpoch,
+      instance,
       clock: deps.clock,
       timers: deps.timers,
       log: deps.log,

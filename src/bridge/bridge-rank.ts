@@ -36,6 +36,8 @@ export interface BridgeRankOptions {
   readonly maxSubscribers: number | undefined;
   readonly heartbeatIntervalMs: number;
   readonly mintEpoch: () => Epoch;
+  /** Names the running process; see FanOutOptions. */
+  readonly instance: bigint;
   readonly clock: Clock;
   readonly timers: Timers;
   readonly log: Log;
@@ -88,6 +90,7 @@ export class BridgeRank implements ServedRank {
     });
     this.fanOut = new FanOut({
       view: this.pipeline,
+      instance: options.instance,
       heartbeatIntervalMs: options.heartbeatIntervalMs,
       ...(options.queueBytes === undefined ? {} : { queueBytes: options.queueBytes }),
       ...(options.maxSubscribers === undefined ? {} : { maxSubscribers: options.maxSubscribers }),

@@ -18,14 +18,14 @@ import type {
   GateOutput,
   GateState,
 } from "./gate-step.ts";
-import { ReplayRequest } from "./replay-request.ts";
+import { ReplayAccount } from "./replay-account.ts";
 
 /** One gate a rank. */
 export class SequenceGate {
   private readonly canReplay: boolean;
   /** What was delivered, and what is held. */
   readonly order: DeliveryOrder;
-  private readonly replay: ReplayRequest;
+  private readonly replay: ReplayAccount;
   private current: GateState = "away";
   /** Since the engine was last out of sight, nothing has proved that it is the same. */
   private isUnproven = false;
@@ -44,7 +44,7 @@ export class SequenceGate {
 
   constructor(options: GateOptions, memory?: GateMemory) {
     this.canReplay = options.canReplay;
-    this.replay = new ReplayRequest(options.attempts ?? LIMITS.replayAttempts.value);
+    this.replay = new ReplayAccount(options.attempts ?? LIMITS.replayAttempts.value);
     this.order = new DeliveryOrder(options, memory, (output) => this.out.push(output));
     this.isUnproven = memory !== undefined;
   }

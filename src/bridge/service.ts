@@ -1,7 +1,7 @@
 /**
  * What it is: kvgroup.v1.BridgeService over the fan-outs of all ranks.
  * Owns: the checks of a subscription, and the reasons by which it is refused.
- * Refuses: unknown ranks, projections that are not allowed, other key schemes or seeds, subscribers
+ * Refuses: unknown ranks, projections that are not allowed, cursors that are none, other key schemes or seeds, subscribers
  * beyond the limit, anything while draining. Each refusal has a code and a reason from
  * `SUBSCRIBE_REFUSALS`.
  * Does not do: listen, keep connections, or decide what a stream carries.
@@ -17,13 +17,14 @@ import {
   type SubscribeRequest,
   type SubscribeResponse,
 } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
+import { parseCursor, type ResumePoint } from "@kv-group-bridge/protocol";
 import type { FanOut } from "./fan-out.ts";
 import { drainingError, subscriberStream, Wakeup } from "./subscriber-stream.ts";
 
 /** One rank as the service sees it. */
 export interface ServedRank {
   readonly fanOut: FanOut;
-  /** State now; `subscribers` is filled in by the service. */
+  /** State now; `subscribers` and `instance` are filled in by the service. */
   describe(): RankDescription;
 }
 
@@ -42,6 +43,7 @@ export interface BridgeServiceOptions {
 export const SUBSCRIBE_REFUSALS = {
   rank_unknown: Code.NotFound,
   projection_unknown: Code.InvalidArgument,
+  cursor_invalid: Code.InvalidArgument,
   projection_not_allowed: Code.PermissionDenied,
   key_scheme_differs: Code.FailedPrecondition,
   key_seed_differs: Code.FailedPrecondition,
@@ -75,7 +77,11 @@ async function* subscribe(
   const projection = resolveProjection(options, request.projection);
   if (projection === Projection.PREFIX_KEYS) checkKeyScheme(options.keyScheme, request.keyScheme);
   const wakeup = new Wakeup();
-  const subscriber = rank.fanOut.subscribe({ projection, onWake: () => wakeup.notify() });
+  const subscriber = rank.fanOut.subscribe({
+    projection,
+    onWake: () => wakeup.notify(),
+    resume: resumePoint(request),
+  });
   if (subscriber === undefined) throw refusal("subscriber_limit", "too many subscribers");
   yield* subscriberStream({
     subscriber,
@@ -99,6 +105,16 @@ function resolveProjection(options: BridgeServiceOptions, asked: Projection): Pr
   }
 }
 
+/** Where the subscriber would go on; undefined = it asks for a snapshot. */
+function resumePoint(request: SubscribeRequest): ResumePoint | undefined {
+  if (request.resume === undefined) return undefined;
+  const cursor = parseCursor(request.resume);
+  if (cursor === undefined) {
+    throw refusal("cursor_invalid", "a cursor to resume from has an epoch and a sequence number");
+  }
+  return { cursor, instance: request.resumeInstance };
+}
+
 function checkKeyScheme(ours: KeyScheme, theirs: KeyScheme | undefined): void {
   if (theirs === undefined) return;
   if (theirs.id !== ours.id) {
@@ -118,10 +134,14 @@ function refusal(reason: keyof typeof SUBSCRIBE_REFUSALS, message: string): Conn
 function describeRank(rank: ServedRank): RankDescription {
   const description = rank.describe();
   const counters = rank.fanOut.counters();
+  description.instance = rank.fanOut.instance;
   description.subscribers = rank.fanOut.subscriberCount;
   description.counters["subscriber.starts"] = BigInt(counters.starts);
+  description.counters["subscriber.resumed"] = BigInt(counters.resumed);
   description.counters["subscriber.overflows"] = BigInt(counters.overflows);
   description.counters["subscriber.snapshot_chunks"] = BigInt(counters.snapshotChunks);
   description.counters["subscriber.refused"] = BigInt(counters.refusedSubscribers);
+  description.counters["ring.bytes"] = BigInt(counters.ringBytes);
+  description.counters["ring.batches"] = BigInt(counters.ringBatches);
   return description;
 }

@@ -16,7 +16,8 @@ import {
 } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import { EngineDescriptionSchema } from "@kv-group-bridge/gen/kvgroup/v1/engine_pb";
 import { unreachable } from "@kv-group-bridge/runtime";
-import type { FieldItem, QueueItem, Subscriber } from "./subscriber.ts";
+import type { FieldItem } from "./field-item.ts";
+import type { QueueItem, Subscriber } from "./subscriber.ts";
 
 /** A wait that is ended from outside. A `notify` with nobody waiting is kept. */
 export class Wakeup {

@@ -1,7 +1,7 @@
 /**
  * What it is: one subscriber of one rank, as a synchronous state machine: needs a start → takes the
- * snapshot piece by piece, live items in between → live. An overflow or a new epoch leads back to
- * the first state.
+ * snapshot piece by piece, live items in between → live. Who goes on from a cursor is live at once,
+ * with what it missed queued. An overflow or a new epoch leads back to the first state.
  * Owns: its queue and the account of its bytes; items are shared with other subscribers and never
  * changed.
  * Refuses: nothing; at the bound the queue is emptied and a new start and snapshot follow.
@@ -9,23 +9,16 @@
  */
 import { create } from "@bufbuild/protobuf";
 import {
+  CursorSchema,
   Projection,
   type SnapshotChunk,
   SnapshotChunkSchema,
   type Start,
 } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
+import type { Cursor } from "@kv-group-bridge/protocol";
 import { BoundedQueue, invariant } from "@kv-group-bridge/runtime";
+import type { FieldItem } from "./field-item.ts";
 import type { RankView, SnapshotReader } from "./rank-output.ts";
-
-/** Field `no` of SubscribeResponse, serialised: 3 batch, 4 withdraw, 5 heartbeat, 6 engine. */
-export interface FieldItem {
-  readonly type: "field";
-  readonly no: 3 | 4 | 5 | 6;
-  /** The message with its length before it, as it stands on the wire after the field's tag. */
-  readonly delimited: Uint8Array;
-  /** The message alone: a view into `delimited`. */
-  readonly bytes: Uint8Array;
-}
 
 /** What a subscriber takes: a typed message, or bytes that are the same for all subscribers. */
 export type QueueItem =
@@ -40,6 +33,11 @@ export interface SubscriberOptions {
   readonly heartbeatIntervalMs: number;
   readonly queueBytes: number;
   readonly snapshotChunkBlocks: number;
+  readonly instance: bigint;
+  /** Where it would like to go on; undefined = it has nothing. */
+  readonly resumeCursor: Cursor | undefined;
+  /** What came since then, in order; undefined = it cannot go on in the present epoch's history. */
+  readonly missed: () => readonly FieldItem[] | undefined;
   readonly onWake: () => void;
   readonly onClose: () => void;
 }
@@ -48,6 +46,8 @@ export interface SubscriberOptions {
 export interface SubscriberCounts {
   /** `start` messages taken. */
   readonly starts: number;
+  /** Those of them that went on from the subscriber's cursor. */
+  readonly resumed: number;
   /** Times the queue was emptied because it was full; each leads to a new `start`. */
   readonly overflows: number;
   /** Snapshot pieces taken, the empty last one included. */
@@ -71,6 +71,7 @@ export class Subscriber {
   private snapshot: SnapshotReader | undefined;
   private chunkIndex = 0;
   private startCount = 0;
+  private resumedCount = 0;
   private overflowCount = 0;
   private chunkCount = 0;
 
@@ -106,7 +107,7 @@ export class Subscriber {
   /** Queues a live item. A subscriber without a start skips it: its snapshot will contain it. */
   offer(item: FieldItem): void {
     if (this.state !== "snapshot" && this.state !== "live") return;
-    if (this.queue.offer(item, item.delimited.length + ITEM_OVERHEAD_BYTES) === "full") {
+    if (!this.enqueue(item)) {
       this.overflowCount++;
       this.reset();
     }
@@ -154,6 +155,7 @@ export class Subscriber {
   get counts(): SubscriberCounts {
     return {
       starts: this.startCount,
+      resumed: this.resumedCount,
       overflows: this.overflowCount,
       snapshotChunks: this.chunkCount,
     };
@@ -184,12 +186,13 @@ export class Subscriber {
   }
 
   private begin(): Start {
-    const { view, heartbeatIntervalMs } = this.options;
+    const { view, heartbeatIntervalMs, instance } = this.options;
     const start = view.start(this.projection);
     start.heartbeatIntervalMs = heartbeatIntervalMs;
-    start.isResumed = false;
+    start.instance = instance;
+    start.isResumed = this.resume(start);
     this.startCount++;
-    if (this.projection === Projection.ENGINE) {
+    if (start.isResumed || this.projection === Projection.ENGINE) {
       this.state = "live";
     } else {
       this.snapshot = view.openSnapshot();
@@ -197,6 +200,31 @@ export class Subscriber {
       this.state = "snapshot";
     }
     return start;
+  }
+
+  /**
+   * Queues what was missed and turns the start back to the cursor asked for; false = impossible.
+   * Only the first start can: what is asked for is what the subscriber had before.
+   */
+  private resume(start: Start): boolean {
+    const { resumeCursor } = this.options;
+    if (resumeCursor === undefined || this.startCount > 0) return false;
+    if (start.cursor?.epoch !== resumeCursor.epoch) return false;
+    const missed = this.options.missed();
+    if (missed === undefined || !missed.every((item) => this.enqueue(item))) {
+      this.queue.clear();
+      return false;
+    }
+    start.cursor = create(CursorSchema, {
+      epoch: resumeCursor.epoch,
+      ...(resumeCursor.sequence === undefined ? {} : { sequenceNumber: resumeCursor.sequence }),
+    });
+    this.resumedCount++;
+    return true;
+  }
+
+  private enqueue(item: FieldItem): boolean {
+    return this.queue.offer(item, item.delimited.length + ITEM_OVERHEAD_BYTES) === "queued";
   }
 
   /**

@@ -46,6 +46,7 @@ export async function bridgeCommand(given: ServiceFlags): Promise<void> {
     log,
     metrics: createMetrics(),
     mintEpoch,
+    mintInstance: mintEpoch,
     bridgeVersion: VERSION,
     onFatal: (error) => {
       log.error({ error: String(error) }, "the bridge cannot go on");
@@ -68,7 +69,7 @@ function serverTls(material: ReturnType<typeof readTls>): Parameters<typeof brid
   return { cert, key, clientCa: ca };
 }
 
-/** Random, so that two bridges of one engine never share an epoch. */
+/** Random and not 0, so that two bridges of one engine never share an epoch or an instance. */
 function mintEpoch(): Epoch {
   for (;;) {
     const epoch = parseEpoch(systemRandomness.uint64());

@@ -3,7 +3,8 @@
  * encoded to bytes and decoded again, a gateway's subscription, apply, index and score.
  * Owns: one bridge rank, and the gateways that follow it.
  * Refuses: nothing of its own.
- * Does not do: time. The clock stands still, so nothing is ever stale.
+ * Does not do: time. The clock stands still, so nothing is ever silent; a follower without a stream
+ * subscribes again when it is asked to take messages.
  */
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
 import {
@@ -14,7 +15,13 @@ import {
   type Subscriber,
   toResponse,
 } from "@kv-group-bridge/bridge";
-import { createGateway, type Gateway, type Query, type RankAnswer } from "@kv-group-bridge/gateway";
+import {
+  createGateway,
+  type Gateway,
+  type Query,
+  type RankAnswer,
+  type StreamHandlers,
+} from "@kv-group-bridge/gateway";
 import { Projection, SubscribeResponseSchema } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import { type DpRank, KeyedHasher, parseEpoch } from "@kv-group-bridge/protocol";
 import { type Clock, invariant, type Timers } from "@kv-group-bridge/runtime";
@@ -23,7 +30,7 @@ import { type Clock, invariant, type Timers } from "@kv-group-bridge/runtime";
 export const PATH_WORKER = "engine";
 
 const STILL_CLOCK: Clock = { nowMs: () => 0, monotonicMs: () => 0 };
-const NO_TIMERS: Timers = { after: () => () => {}, every: () => () => {} };
+const INSTANCE = 1n;
 const NO_RANDOMNESS = { uint32: () => 0, uint64: () => 0n, fraction: () => 0 };
 
 /** What a path is made of. */
@@ -35,7 +42,7 @@ export interface InProcessPathOptions {
   /** Exact topic; undefined = every topic. */
   readonly topic?: string;
   /** Bounds of the fan-out; default its own. */
-  readonly fanOut?: Omit<FanOutOptions, "view">;
+  readonly fanOut?: Omit<FanOutOptions, "view" | "instance">;
 }
 
 /** One gateway that follows the path's rank; it takes messages when `drain` is called. */
@@ -44,22 +51,34 @@ export class PathFollower {
   /** Bytes of all stream messages so far. */
   streamBytes = 0;
   private subscriber: Subscriber | undefined = undefined;
+  private handlers: StreamHandlers | undefined = undefined;
   private opened: (() => void) | undefined = undefined;
-  private deliver: ((bytes: Uint8Array) => void) | undefined = undefined;
+  /** What the subscription waits for. */
+  private timer: (() => void) | undefined = undefined;
 
   constructor(fanOut: FanOut, options: InProcessPathOptions) {
+    const timers: Timers = {
+      after: (_delayMs, action) => {
+        this.timer = action;
+        return () => {
+          this.timer = undefined;
+        };
+      },
+      every: () => () => {},
+    };
     this.gateway = createGateway({
       seed: options.seed,
       clock: STILL_CLOCK,
-      timers: NO_TIMERS,
+      timers,
       randomness: NO_RANDOMNESS,
       sourceFactory: () => ({
-        open: (_dpRank, handlers) => {
+        open: (_dpRank, handlers, resume) => {
+          this.handlers = handlers;
           this.opened = () => handlers.onOpened();
-          this.deliver = (bytes) => handlers.onMessage(fromBinary(SubscribeResponseSchema, bytes));
           this.subscriber = fanOut.subscribe({
             projection: Projection.PREFIX_KEYS,
             onWake: () => {},
+            resume,
           });
           return () => this.closeStream();
         },
@@ -73,16 +92,24 @@ export class PathFollower {
     });
   }
 
+  /** The connection is lost, with all that was not taken yet. The next `drain` subscribes again. */
+  cut(): void {
+    const { handlers } = this;
+    this.closeStream();
+    handlers?.onEnded("bridge_unreachable");
+  }
+
   /** Takes up to `limit` messages of the stream; false = there is nothing left. */
   drain(limit = Number.POSITIVE_INFINITY): boolean {
-    this.opened?.();
-    this.opened = undefined;
     for (let taken = 0; taken < limit; taken += 1) {
+      if (this.subscriber === undefined) this.timer?.();
+      this.opened?.();
+      this.opened = undefined;
       const item = this.subscriber?.next();
       if (item === undefined) return false;
       const bytes = toBinary(SubscribeResponseSchema, toResponse(item, false));
       this.streamBytes += bytes.length;
-      this.deliver?.(bytes);
+      this.handlers?.onMessage(fromBinary(SubscribeResponseSchema, bytes));
     }
     return true;
   }
@@ -97,7 +124,8 @@ export class PathFollower {
   private closeStream(): void {
     this.subscriber?.close();
     this.subscriber = undefined;
-    this.deliver = undefined;
+    this.handlers = undefined;
+    this.opened = undefined;
   }
 }
 
@@ -125,7 +153,7 @@ export class InProcessPath {
       },
       emit: (output) => this.fanOut.publish(output),
     });
-    this.fanOut = new FanOut({ ...options.fanOut, view: this.pipeline });
+    this.fanOut = new FanOut({ ...options.fanOut, view: this.pipeline, instance: INSTANCE });
     this.pipeline.setConnected(true);
     this.first = this.join();
     this.first.drain();

@@ -51,6 +51,8 @@ export const ANSWER_REASONS = [
   "disconnected",
   /** stale: the stream is open, but nothing came for too long. */
   "silent",
+  /** stale: the bridge knows of batches of the engine that it does not have yet. */
+  "catching_up",
   /** stale: the bridge has lost its engine. */
   "engine_disconnected",
   /** assumed: the engine may have groups that were not seen; then the number may be too high. */
@@ -85,6 +87,8 @@ export interface ViewFacts {
   readonly layoutReasons: readonly LayoutReason[];
   readonly engine: EngineDescription | undefined;
   readonly isEngineConnected: boolean;
+  /** Batches that the engine is known to have published are not contained yet. */
+  readonly isCatchingUp: boolean;
   readonly isSnapshotWhole: boolean;
   readonly isComplete: boolean;
   readonly hasUnplacedBlocks: boolean;
@@ -120,6 +124,7 @@ export function assess(
     if (facts.hasUnplacedBlocks) lower.push("unplaced_blocks");
     if (facts.isWithdrawn) lower.push("withdrawn");
     if (facts.isLimited) lower.push("limit_reached");
+    if (facts.isCatchingUp) stale.push("catching_up");
     if (!facts.isEngineConnected) stale.push("engine_disconnected");
   }
   if (trouble !== undefined) stale.push(trouble);

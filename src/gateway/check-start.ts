@@ -12,8 +12,8 @@ import {
   type DpRank,
   type EngineDescription,
   engineDescriptionFromWire,
-  parseEpoch,
-  parseSequenceNumber,
+  isSameCursor,
+  parseCursor,
 } from "@kv-group-bridge/protocol";
 import type { EventRefusal } from "./check-events.ts";
 
@@ -52,12 +52,22 @@ export interface CheckedStart {
   readonly engine: EngineDescription | undefined;
 }
 
-/** The start's contents, or why it is refused. */
-export function checkStart(start: Start, expected: ExpectedStart): CheckedStart | MessageRefusal {
+/**
+ * The start's contents, or why it is refused. `asked` is the cursor from which this stream was asked
+ * to go on; undefined = it was not, or its first start has come.
+ */
+export function checkStart(
+  start: Start,
+  expected: ExpectedStart,
+  asked: Cursor | undefined,
+): CheckedStart | MessageRefusal {
   if (start.dpRank !== expected.dpRank) return "rank_differs";
   const cursor = parseCursor(start.cursor);
-  // This gateway never asks to resume, so a resumed stream would leave out what it does not have.
-  if (cursor === undefined || start.isResumed) return "start_invalid";
+  if (cursor === undefined) return "start_invalid";
+  // A stream that goes on from elsewhere would leave out what is not here.
+  if (start.isResumed && (asked === undefined || !isSameCursor(cursor, asked))) {
+    return "start_invalid";
+  }
   if (start.projection !== Projection.PREFIX_KEYS) return "start_invalid";
   if (!isScheme(start.keyScheme, expected.keyScheme)) return "key_scheme_differs";
   if (start.engine === undefined) return { cursor, engine: undefined };
@@ -69,15 +79,4 @@ function isScheme(theirs: Start["keyScheme"], ours: ExpectedKeyScheme): boolean 
   if (theirs === undefined || theirs.id !== ours.id) return false;
   if (theirs.checkValue.length !== ours.checkValue.length) return false;
   return theirs.checkValue.every((byte, i) => byte === ours.checkValue[i]);
-}
-
-/** A cursor of the wire; undefined when it is absent or has no epoch. */
-export function parseCursor(
-  wire: { readonly epoch: bigint; readonly sequenceNumber?: bigint | undefined } | undefined,
-): Cursor | undefined {
-  const epoch = wire === undefined ? undefined : parseEpoch(wire.epoch);
-  if (wire === undefined || epoch === undefined) return undefined;
-  if (wire.sequenceNumber === undefined) return { epoch, sequence: undefined };
-  const sequence = parseSequenceNumber(wire.sequenceNumber);
-  return sequence === undefined ? undefined : { epoch, sequence };
 }

@@ -6,17 +6,18 @@
  * Refuses: nothing; it translates what went wrong into a closed list.
  * Does not do: decide, retry, keep state.
  */
-import { create } from "@bufbuild/protobuf";
+import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import { type Client, Code, ConnectError, createClient, type Transport } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import {
   BridgeService,
   type KeyScheme,
   Projection,
+  type SubscribeRequest,
   SubscribeRequestSchema,
   type SubscribeResponse,
 } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
-import { type DpRank, LIMITS } from "@kv-group-bridge/protocol";
+import { type DpRank, LIMITS, type ResumePoint } from "@kv-group-bridge/protocol";
 import { type Clock, yieldToEventLoop } from "@kv-group-bridge/runtime";
 import type { SubscriptionError } from "./subscription.ts";
 import { type ClientTls, WideSessionManager } from "./wide-session-manager.ts";
@@ -42,8 +43,10 @@ export interface StreamHandlers {
  * One bridge. Both methods are synchronous; handlers are called later and never after a `close`.
  */
 export interface BridgeSource {
-  /** Opens the stream of one rank; the returned function ends it. */
-  open(dpRank: DpRank, handlers: StreamHandlers): () => void;
+  /**
+   * Opens the stream of one rank, from `resume` on if the bridge can; the returned function ends it.
+   */
+  open(dpRank: DpRank, handlers: StreamHandlers, resume: ResumePoint | undefined): () => void;
   /** Ends all streams and the connection. */
   close(): void;
 }
@@ -97,10 +100,16 @@ export class ConnectSource implements BridgeSource {
     this.options = options;
   }
 
-  open(dpRank: DpRank, handlers: StreamHandlers): () => void {
+  open(dpRank: DpRank, handlers: StreamHandlers, resume: ResumePoint | undefined): () => void {
     const controller = new AbortController();
     this.streams.add(controller);
-    void this.follow(dpRank, handlers, controller);
+    const request = create(SubscribeRequestSchema, {
+      dpRank,
+      projection: Projection.PREFIX_KEYS,
+      keyScheme: this.options.keyScheme,
+      ...resumeFields(resume),
+    });
+    void this.follow(request, handlers, controller);
     return () => controller.abort();
   }
 
@@ -113,17 +122,12 @@ export class ConnectSource implements BridgeSource {
    * A handler that throws rejects this promise on purpose: that is our bug and ends the process.
    */
   private async follow(
-    dpRank: DpRank,
+    request: SubscribeRequest,
     handlers: StreamHandlers,
     controller: AbortController,
   ): Promise<void> {
     const { signal } = controller;
-    const { clock, keyScheme } = this.options;
-    const request = create(SubscribeRequestSchema, {
-      dpRank,
-      projection: Projection.PREFIX_KEYS,
-      keyScheme,
-    });
+    const { clock } = this.options;
     const onHeader = (): void => {
       if (!signal.aborted) handlers.onOpened();
     };
@@ -159,6 +163,18 @@ export class ConnectSource implements BridgeSource {
       if (!wasClosed && error !== undefined) handlers.onEnded(error);
     }
   }
+}
+
+function resumeFields(
+  resume: ResumePoint | undefined,
+): MessageInitShape<typeof SubscribeRequestSchema> {
+  if (resume === undefined) return {};
+  const { cursor, instance } = resume;
+  const { epoch, sequence } = cursor;
+  return {
+    resume: { epoch, ...(sequence === undefined ? {} : { sequenceNumber: sequence }) },
+    resumeInstance: instance,
+  };
 }
 
 type Settled<T> =
@@ -197,9 +213,10 @@ export function classify(error: unknown): SubscriptionError {
       return "unimplemented";
     case Code.ResourceExhausted:
       return "resource_exhausted";
-    case Code.InvalidArgument:
     case Code.OutOfRange:
     case Code.DataLoss:
+      return "resume_refused";
+    case Code.InvalidArgument:
       return "bridge_protocol";
     default:
       return "bridge_failed";

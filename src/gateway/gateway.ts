@@ -16,6 +16,7 @@ import {
   ScoreBuffer,
 } from "@kv-group-bridge/prefix-index";
 import {
+  type DpRank,
   KEY_SCHEME_ID,
   KeyedHasher,
   KvEventsError,
@@ -33,6 +34,7 @@ import {
 } from "@kv-group-bridge/runtime";
 import { AnswerBuffer, type RankAnswer } from "./answer-buffer.ts";
 import { newApplyCounts } from "./apply.ts";
+import type { BridgeSource } from "./connect-source.ts";
 import { type GatewayTotals, registerGatewayMetrics } from "./gateway-metrics.ts";
 import { type GatewayOptions, openSource, type StateListener } from "./gateway-options.ts";
 import { PromptKeys } from "./prompt-keys.ts";
@@ -40,7 +42,13 @@ import { checkQuery, type Query } from "./query.ts";
 import { type FollowerEnvironment, RankFollower } from "./rank-follower.ts";
 import { explainRank, type RankExplanation, type RankStatus, rankStatus } from "./rank-status.ts";
 import { RankView } from "./rank-view.ts";
-import { checkWorker, Worker, type WorkerSettings } from "./worker.ts";
+import {
+  type CheckedWorker,
+  checkWorker,
+  isSameAddress,
+  Worker,
+  type WorkerSettings,
+} from "./worker.ts";
 
 /** Makes a gateway without workers. Nothing is started. */
 export function createGateway(options: GatewayOptions): Gateway {
@@ -121,17 +129,35 @@ export class Gateway {
       this.followersByRank.size + dpRanks.length > MAX_RANKS;
     if (isFull) throw new KvEventsError("worker_limit", name);
     const source = openSource(this.options, this.keyScheme, address);
-    const followers = dpRanks.map((dpRank) => {
-      const counts = this.totals.applied;
-      const view = new RankView({ index: this.index, dpRank, keyScheme: this.keyScheme, counts });
-      const rank = { worker: name, bridgeUrl: address.url, dpRank, view };
-      return new RankFollower(rank, source, this.environment);
-    });
+    const followers = dpRanks.map((dpRank) => this.makeFollower(checked, dpRank, source));
     const worker = new Worker(checked, source, followers);
     this.workersByName.set(name, worker);
-    for (const follower of followers) this.followersByRank.set(follower.view.rank, follower);
     this.ordered = undefined;
     worker.start();
+  }
+
+  /**
+   * The worker of this name has another address or other ranks; what is not given has its default,
+   * as in `addWorker`. Ranks that stay keep what is known of them, stale until the bridge at the new
+   * address has started their streams; ranks that go are forgotten at once, new ones begin. Settings
+   * that are the same do nothing. Fails with `config_invalid`, `worker_unknown` or `worker_limit`;
+   * then nothing has changed.
+   */
+  updateWorker(settings: WorkerSettings): void {
+    const checked = checkWorker(settings);
+    const { name, address, dpRanks } = checked;
+    const worker = this.workersByName.get(name);
+    if (worker === undefined) throw new KvEventsError("worker_unknown", name);
+    const before = new Map(worker.followers.map((follower) => [follower.dpRank, follower]));
+    const others = this.followersByRank.size - before.size;
+    if (others + dpRanks.length > MAX_RANKS) throw new KvEventsError("worker_limit", name);
+    const isSame = isSameAddress(address, worker.address);
+    const source = isSame ? worker.bridge : openSource(this.options, this.keyScheme, address);
+    for (const [dpRank, { view }] of before) {
+      if (!dpRanks.includes(dpRank)) this.followersByRank.delete(view.rank);
+    }
+    worker.update(checked, source, (dpRank) => this.makeFollower(checked, dpRank, source));
+    this.ordered = undefined;
   }
 
   /**
@@ -237,6 +263,15 @@ export class Gateway {
     const ranks = this.followers().length;
     invariant(this.index.gauges().ranks === ranks, "no rank is left over");
     invariant(this.followersByRank.size === ranks, "every rank has a follower");
+  }
+
+  private makeFollower(worker: CheckedWorker, dpRank: DpRank, source: BridgeSource): RankFollower {
+    const { index, keyScheme, totals } = this;
+    const view = new RankView({ index, dpRank, keyScheme, counts: totals.applied });
+    const rank = { worker: worker.name, bridgeUrl: worker.address.url, dpRank, view };
+    const follower = new RankFollower(rank, source, this.environment);
+    this.followersByRank.set(view.rank, follower);
+    return follower;
   }
 
   private beginKeys(query: Query): void {

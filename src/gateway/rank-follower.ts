@@ -40,10 +40,15 @@ export interface FollowerEnvironment {
   readonly onState: (follower: RankFollower) => void;
 }
 
+/** A bridge that does not take the cursor, now or in this form: the next stream asks without. */
+const FORGETTING_ERRORS: ReadonlySet<SubscriptionError> = new Set([
+  "resume_refused",
+  "bridge_protocol",
+]);
+
 /** One rank of one worker. */
 export class RankFollower {
   readonly worker: string;
-  readonly bridgeUrl: string;
   readonly dpRank: DpRank;
   readonly view: RankView;
   readonly subscription: Subscription;
@@ -52,7 +57,8 @@ export class RankFollower {
   /** -1 = none. */
   scoredLimitingGroupId = -1;
   private readonly environment: FollowerEnvironment;
-  private readonly source: BridgeSource;
+  private source: BridgeSource;
+  private url: string;
   private cancelTimer: Cancel | undefined = undefined;
   private closeStream: (() => void) | undefined = undefined;
   private assessed: Assessment | undefined = undefined;
@@ -67,7 +73,7 @@ export class RankFollower {
     environment: FollowerEnvironment,
   ) {
     this.worker = rank.worker;
-    this.bridgeUrl = rank.bridgeUrl;
+    this.url = rank.bridgeUrl;
     this.dpRank = rank.dpRank;
     this.view = rank.view;
     this.source = source;
@@ -76,9 +82,24 @@ export class RankFollower {
     this.subscription = new Subscription({ staleAfterMs, random: () => randomness.fraction() });
   }
 
+  /** Where its bridge is. */
+  get bridgeUrl(): string {
+    return this.url;
+  }
+
   /** Begins to follow. */
   start(): void {
     this.step({ type: "start" });
+  }
+
+  /**
+   * The bridge is elsewhere from now on. What is known stays, stale, until that bridge has started
+   * the stream: from the cursor, or anew.
+   */
+  moveTo(source: BridgeSource, bridgeUrl: string): void {
+    this.source = source;
+    this.url = bridgeUrl;
+    this.step({ type: "address_changed" });
   }
 
   /** Ends stream and timer and forgets everything. */
@@ -145,15 +166,19 @@ export class RankFollower {
   }
 
   private openStream(): void {
-    this.view.beginStream();
-    this.closeStream = this.source.open(this.dpRank, {
+    const resume = this.view.beginStream();
+    const handlers = {
       onOpened: () => this.step({ type: "stream_opened" }),
-      onMessage: (message) => this.message(message),
-      onEnded: (error) => {
-        this.closeStream = undefined;
-        this.step({ type: "stream_ended", error });
-      },
-    });
+      onMessage: (message: SubscribeResponse) => this.message(message),
+      onEnded: (error: SubscriptionError) => this.ended(error),
+    };
+    this.closeStream = this.source.open(this.dpRank, handlers, resume);
+  }
+
+  private ended(error: SubscriptionError): void {
+    this.closeStream = undefined;
+    if (FORGETTING_ERRORS.has(error)) this.view.forgetCursor();
+    this.step({ type: "stream_ended", error });
   }
 
   private message(response: SubscribeResponse): void {
@@ -162,6 +187,8 @@ export class RankFollower {
       this.step({ type: "message", progress: applied.value });
       return;
     }
+    // Whoever broke the contract may break it there again: only a snapshot ends that.
+    this.view.forgetCursor();
     const { refusals } = this.environment;
     refusals.set(applied.error, (refusals.get(applied.error) ?? 0) + 1);
     const { worker, dpRank } = this;

@@ -26,14 +26,16 @@ import {
   contains,
   type EngineDescription,
   engineDescriptionFromWire,
+  parseCursor,
   parseSequenceNumber,
+  type ResumePoint,
   succession,
 } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
 import type { LayoutReason, ViewFacts } from "./answer.ts";
 import { type ApplyCounts, applyEvents, withdrawScope } from "./apply.ts";
 import { checkEvents } from "./check-events.ts";
-import { checkStart, type ExpectedStart, type MessageRefusal, parseCursor } from "./check-start.ts";
+import { checkStart, type ExpectedStart, type MessageRefusal } from "./check-start.ts";
 import { MediaTable } from "./media.ts";
 import { rankLayout } from "./rank-layout.ts";
 import type { MessageProgress } from "./subscription.ts";
@@ -52,6 +54,7 @@ export interface RankViewOptions extends ExpectedStart {
 
 const NOTHING: Applied = { ok: true, value: "none" };
 const STARTED: Applied = { ok: true, value: "started" };
+const RESUMED: Applied = { ok: true, value: "resumed" };
 const WHOLE: Applied = { ok: true, value: "snapshot_whole" };
 const NO_KINDS: ReadonlyMap<number, string> = new Map();
 
@@ -62,6 +65,7 @@ export class RankView implements ViewFacts {
   layoutReasons: readonly LayoutReason[] = ["no_groups"];
   engine: EngineDescription | undefined = undefined;
   isEngineConnected = false;
+  isCatchingUp = false;
   isSnapshotWhole = false;
   isComplete = false;
   hasUnplacedBlocks = false;
@@ -74,8 +78,15 @@ export class RankView implements ViewFacts {
   private readonly options: RankViewOptions;
   private readonly media = new MediaTable();
   private cursor: Cursor | undefined = undefined;
+  /** The bridge process that led to `cursor`; 0 = it did not say. */
+  private instance = 0n;
   private nextChunk = 0;
   private expectsStart = true;
+  /** Where the stream was asked to go on, until its start has come. */
+  private asked: Cursor | undefined = undefined;
+  /** Something was taken back after the batch at `cursor`. */
+  private isCursorPassed = false;
+  private isCursorForgotten = false;
 
   constructor(options: RankViewOptions) {
     this.options = options;
@@ -92,9 +103,33 @@ export class RankView implements ViewFacts {
     this.options.index.retireRank(this.rank);
   }
 
-  /** A new stream begins: its first message must be a start. What is known stays until then. */
-  beginStream(): void {
+  /**
+   * Where a new stream may go on: the view is whole for that cursor and nothing of it was dropped on
+   * this side. Undefined = only a snapshot will do.
+   */
+  get resumePoint(): ResumePoint | undefined {
+    const { cursor, instance } = this;
+    const isWhole = this.isSnapshotWhole && !this.isWithdrawn && !this.isLimited;
+    if (cursor === undefined || instance === 0n || !isWhole) return undefined;
+    // Another process may not know of the withdrawal at that cursor, and so count the blocks as sent.
+    if (this.isCursorPassed || this.isCursorForgotten) return undefined;
+    return { cursor, instance };
+  }
+
+  /** There is no `resumePoint` any more until the next snapshot. What is known stays. */
+  forgetCursor(): void {
+    this.isCursorForgotten = true;
+  }
+
+  /**
+   * A new stream begins: its first message must be a start. What is known stays until then. Returns
+   * where the stream is to be asked to go on.
+   */
+  beginStream(): ResumePoint | undefined {
+    const resume = this.resumePoint;
     this.expectsStart = true;
+    this.asked = resume?.cursor;
+    return resume;
   }
 
   /** Takes one message. */
@@ -121,24 +156,36 @@ export class RankView implements ViewFacts {
   }
 
   private start(start: Start): Applied {
-    const checked = checkStart(start, this.options);
+    const checked = checkStart(start, this.options, this.asked);
     if (typeof checked === "string") return refuse(checked);
     const { cursor, engine } = checked;
+    if (!start.isResumed) this.forget(cursor);
+    this.asked = undefined;
+    this.expectsStart = false;
+    this.instance = start.instance;
+    this.isComplete = start.completeness === Completeness.COMPLETE;
+    this.hasUnplacedBlocks = start.unplacedBlocks > 0n;
+    this.isEngineConnected = start.isEngineConnected;
+    this.isCatchingUp = start.isCatchingUp;
+    this.factsRevision++;
+    if (this.adopt(engine)) return start.isResumed ? RESUMED : STARTED;
+    invariant(start.isResumed, "an empty rank takes any layout");
+    this.isWithdrawn = true;
+    return refuse("engine_changed");
+  }
+
+  /** Everything known is void; a snapshot at `cursor` follows. */
+  private forget(cursor: Cursor): void {
     this.options.index.clear(this.rank, ALL, ALL);
     this.media.reset();
     this.cursor = cursor;
     this.nextChunk = 0;
-    this.expectsStart = false;
     this.hasView = true;
     this.isSnapshotWhole = false;
-    this.isComplete = start.completeness === Completeness.COMPLETE;
-    this.hasUnplacedBlocks = start.unplacedBlocks > 0n;
     this.isWithdrawn = false;
     this.isLimited = false;
-    this.isEngineConnected = start.isEngineConnected;
-    invariant(this.adopt(engine), "an empty rank takes any layout");
-    this.factsRevision++;
-    return STARTED;
+    this.isCursorPassed = false;
+    this.isCursorForgotten = false;
   }
 
   private snapshotChunk(chunk: SnapshotChunk): Applied {
@@ -177,6 +224,8 @@ export class RankView implements ViewFacts {
     else if (verdict !== "sound") return refuse(verdict);
     else this.write(batch.events);
     this.cursor = { epoch: cursor.epoch, sequence };
+    this.isCursorPassed = false;
+    this.setCatchingUp(message.isCatchingUp);
     this.setCompleteness(
       message.completeness === Completeness.COMPLETE,
       message.unplacedBlocks > 0n,
@@ -192,12 +241,14 @@ export class RankView implements ViewFacts {
       this.isEngineConnected = heartbeat.isEngineConnected;
       this.factsRevision++;
     }
+    this.setCatchingUp(heartbeat.isCatchingUp);
     return NOTHING;
   }
 
   private withdraw(message: Withdraw): Applied {
     withdrawScope(this.options.index, this.rank, this.media, message);
     this.options.counts.withdrawals++;
+    this.isCursorPassed = true;
     // The next batch says what the bridge thinks of its view since.
     this.setCompleteness(false, this.hasUnplacedBlocks);
     return NOTHING;
@@ -251,6 +302,12 @@ export class RankView implements ViewFacts {
     this.options.index.clear(this.rank, ALL, ALL);
     this.options.counts.unknownOperations++;
     this.isWithdrawn = true;
+    this.factsRevision++;
+  }
+
+  private setCatchingUp(isCatchingUp: boolean): void {
+    if (isCatchingUp === this.isCatchingUp) return;
+    this.isCatchingUp = isCatchingUp;
     this.factsRevision++;
   }
 

@@ -21,6 +21,7 @@ export const SUBSCRIPTION_ERRORS = [
   "bridge_failed",
   "bridge_protocol",
   "engine_changed",
+  "resume_refused",
   "stream_ended",
   "resource_exhausted",
   "key_scheme_mismatch",
@@ -50,10 +51,11 @@ export type SubscriptionInput =
   | { readonly type: "message_refused"; readonly error: SubscriptionError }
   | { readonly type: "stream_ended"; readonly error: SubscriptionError }
   | { readonly type: "timer" }
+  | { readonly type: "address_changed" }
   | { readonly type: "stop" };
 
-/** A view begins anew, is whole, or neither. */
-export type MessageProgress = "started" | "snapshot_whole" | "none";
+/** A view begins anew, goes on where it was, is whole, or nothing of that. */
+export type MessageProgress = "started" | "resumed" | "snapshot_whole" | "none";
 
 /** What is to be done, in order. `set_timer` replaces an earlier timer. */
 export type SubscriptionOutput =
@@ -86,6 +88,8 @@ export class Subscription {
   private lastContactMs = 0;
   private liveSinceMs = 0;
   private isSilent = false;
+  /** The last stream was refused because of its cursor, and no start has come since. */
+  private wasResumeRefused = false;
 
   constructor(options: SubscriptionOptions) {
     invariant(options.staleAfterMs > 0, "a stream may be silent for some time");
@@ -124,6 +128,8 @@ export class Subscription {
         return this.hasStream() ? this.fail(input.error, nowMs, false) : NONE;
       case "timer":
         return this.expire(nowMs);
+      case "address_changed":
+        return this.changeAddress(nowMs);
       case "stop":
         return this.stop();
       default:
@@ -150,6 +156,12 @@ export class Subscription {
     this.lastContactMs = nowMs;
     const wasSilent = this.isSilent;
     this.isSilent = false;
+    if (progress === "started" || progress === "resumed") this.wasResumeRefused = false;
+    if (progress === "resumed") {
+      invariant(this.current === "connecting", "a view goes on with the first start only");
+      this.becomeLive(nowMs);
+      return [{ type: "set_timer", delayMs: this.options.staleAfterMs }, { type: "state_changed" }];
+    }
     if (progress === "started" && this.current !== "snapshot") {
       const wasConnecting = this.current === "connecting";
       this.current = "snapshot";
@@ -158,12 +170,16 @@ export class Subscription {
     }
     if (progress === "snapshot_whole") {
       invariant(this.current === "snapshot", "a snapshot becomes whole after its start");
-      this.current = "live";
-      this.liveSinceMs = nowMs;
-      this.error = undefined;
+      this.becomeLive(nowMs);
       return STATE_CHANGED;
     }
     return wasSilent ? STATE_CHANGED : NONE;
+  }
+
+  private becomeLive(nowMs: number): void {
+    this.current = "live";
+    this.liveSinceMs = nowMs;
+    this.error = undefined;
   }
 
   private expire(nowMs: number): readonly SubscriptionOutput[] {
@@ -201,20 +217,38 @@ export class Subscription {
   ): readonly SubscriptionOutput[] {
     const max = LIMITS.reconnectMaxMs.value;
     if (this.current === "live" && nowMs - this.liveSinceMs >= max) this.attempts = 0;
-    let delayMs = max;
-    if (!LASTING_ERRORS.has(error)) {
-      // Full jitter: anything between nothing and the doubled bound, so that a fleet does not come
-      // at once.
-      const bound = Math.min(max, LIMITS.reconnectMinMs.value * 2 ** this.attempts);
-      delayMs = Math.floor(bound * this.options.random());
-      if (bound < max) this.attempts++;
-    }
+    const delayMs = this.pauseMs(error);
     this.current = "backoff";
     this.error = error;
     this.isSilent = false;
     const outputs: SubscriptionOutput[] = isStreamOpen ? [{ type: "close_stream" }] : [];
     outputs.push({ type: "set_timer", delayMs }, { type: "state_changed" });
     return outputs;
+  }
+
+  private pauseMs(error: SubscriptionError): number {
+    const max = LIMITS.reconnectMaxMs.value;
+    if (LASTING_ERRORS.has(error)) return max;
+    if (error === "resume_refused" && !this.wasResumeRefused) {
+      // Without the cursor the next stream is another question: it is asked at once.
+      this.wasResumeRefused = true;
+      return 0;
+    }
+    // Full jitter: anything between nothing and the doubled bound, so that a fleet does not come
+    // at once.
+    const bound = Math.min(max, LIMITS.reconnectMinMs.value * 2 ** this.attempts);
+    if (bound < max) this.attempts++;
+    return Math.floor(bound * this.options.random());
+  }
+
+  /** The bridge is elsewhere: whatever the old address did says nothing about the new one. */
+  private changeAddress(nowMs: number): readonly SubscriptionOutput[] {
+    if (this.current === "stopped") return NONE;
+    const outputs: SubscriptionOutput[] = this.hasStream() ? [{ type: "close_stream" }] : [];
+    this.attempts = 0;
+    this.error = undefined;
+    this.wasResumeRefused = false;
+    return [...outputs, ...this.connect(nowMs)];
   }
 
   private stop(): readonly SubscriptionOutput[] {

@@ -31,26 +31,76 @@ export interface CheckedWorker {
 /** A followed worker. */
 export class Worker {
   readonly name: string;
-  /** Ascending by rank. */
-  readonly followers: readonly RankFollower[];
-  private readonly source: BridgeSource;
+  private current: CheckedWorker;
+  private source: BridgeSource;
+  private ranks: readonly RankFollower[];
 
   constructor(checked: CheckedWorker, source: BridgeSource, followers: readonly RankFollower[]) {
     this.name = checked.name;
+    this.current = checked;
     this.source = source;
-    this.followers = followers;
+    this.ranks = followers;
+  }
+
+  /** Ascending by rank. */
+  get followers(): readonly RankFollower[] {
+    return this.ranks;
+  }
+
+  /** The connection of all its ranks. */
+  get bridge(): BridgeSource {
+    return this.source;
+  }
+
+  /** Where its bridge is. */
+  get address(): BridgeAddress {
+    return this.current.address;
   }
 
   /** Begins to follow every rank. */
   start(): void {
-    for (const follower of this.followers) follower.start();
+    for (const follower of this.ranks) follower.start();
+  }
+
+  /**
+   * Takes other settings: ranks that are missing there end and are forgotten, those that stay move
+   * when `source` is another one than before, and for new ones `make` is called.
+   */
+  update(
+    checked: CheckedWorker,
+    source: BridgeSource,
+    make: (dpRank: DpRank) => RankFollower,
+  ): void {
+    const { source: oldSource, ranks } = this;
+    const before = new Map(ranks.map((follower) => [follower.dpRank, follower]));
+    // Those that go give their places in the index back before new ones take some.
+    for (const follower of ranks) if (!checked.dpRanks.includes(follower.dpRank)) follower.stop();
+    this.current = checked;
+    this.source = source;
+    this.ranks = checked.dpRanks.map((dpRank) => before.get(dpRank) ?? make(dpRank));
+    for (const follower of this.ranks) {
+      if (before.get(follower.dpRank) !== follower) follower.start();
+      else if (source !== oldSource) follower.moveTo(source, checked.address.url);
+    }
+    if (source !== oldSource) oldSource.close();
   }
 
   /** Ends everything and forgets every rank, at once. */
   stop(): void {
-    for (const follower of this.followers) follower.stop();
+    for (const follower of this.ranks) follower.stop();
     this.source.close();
   }
+}
+
+/** True when both lead to the same bridge with the same certificates. */
+export function isSameAddress(a: BridgeAddress, b: BridgeAddress): boolean {
+  return (
+    a.url === b.url &&
+    (a.tls === undefined) === (b.tls === undefined) &&
+    a.tls?.ca === b.tls?.ca &&
+    a.tls?.cert === b.tls?.cert &&
+    a.tls?.key === b.tls?.key
+  );
 }
 
 /** The settings with everything checked; throws `KvEventsError("config_invalid")`. */

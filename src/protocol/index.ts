@@ -20,7 +20,15 @@ export {
   mergeConfig,
   printConfig,
 } from "./config-source.ts";
-export { type Cursor, contains, type Succession, succession } from "./cursor.ts";
+export {
+  type Cursor,
+  contains,
+  isSameCursor,
+  parseCursor,
+  type ResumePoint,
+  type Succession,
+  succession,
+} from "./cursor.ts";
 export {
   type Certainty,
   type EagleBound,

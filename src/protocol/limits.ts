@@ -182,6 +182,18 @@ export const LIMITS = {
     "some seconds of a busy engine",
     "the queue is emptied and the subscriber gets a new start and snapshot",
   ),
+  resumeRingBytes: limit(
+    16 * 1024 * 1024,
+    "bytes",
+    "minutes of a busy engine: a gateway that reconnects need not have everything again",
+    "the oldest batches leave the ring; who needs them gets a snapshot",
+  ),
+  resumeRingBatches: limit(
+    32_768,
+    "batches",
+    "some minutes at a hundred steps a second",
+    "as resumeRingBytes",
+  ),
   snapshotChunkBlocks: limit(
     4_096,
     "blocks",

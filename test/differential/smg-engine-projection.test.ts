@@ -339,7 +339,7 @@ describe("without permission", () => {
         isEngineProjectionAllowed: isAllowed,
         emit: (output) => fanOut.publish(output),
       });
-      const fanOut: FanOut = new FanOut({ view: pipeline });
+      const fanOut: FanOut = new FanOut({ view: pipeline, instance: 1n });
       const service = bridgeService({
         ranks: new Map([[0, { fanOut, describe: () => pipeline.describe(0) }]]),
         keyScheme: pipeline.keyScheme(),

@@ -39,6 +39,7 @@ function gatewayOver(workers: Readonly<Record<string, (fanOut: FanOut) => RankPi
         const name = new URL(address.url).hostname;
         let view: RankPipeline | undefined;
         const fanOut: FanOut = new FanOut({
+          instance: 1n,
           view: {
             start: (projection) => (view as RankPipeline).start(projection),
             openSnapshot: () => (view as RankPipeline).openSnapshot(),

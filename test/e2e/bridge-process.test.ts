@@ -73,6 +73,7 @@ async function run(settings: Partial<BridgeSettings>, deps: Partial<BridgeDeps> 
         if (epoch === undefined) throw new TypeError("an epoch is not 0");
         return epoch;
       },
+      mintInstance: () => 77n,
       bridgeVersion: "0.0.0-test",
       onFatal: (error) => fatal.push(error),
       ...deps,

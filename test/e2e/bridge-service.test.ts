@@ -38,7 +38,7 @@ const SCHEME = create(KeySchemeSchema, { id: "test/1", checkValue: Uint8Array.of
 
 function makeRank(options: Partial<FanOutOptions> = {}) {
   const rank: FakeRank = new FakeRank((output) => fanOut.publish(output));
-  const fanOut = new FanOut({ view: rank, ...options });
+  const fanOut = new FanOut({ view: rank, instance: 1n, ...options });
   return { rank, fanOut };
 }
 

@@ -31,11 +31,11 @@ afterEach(async () => {
 });
 
 async function serve(
-  options: { readonly queueBytes?: number } = {},
+  options: { readonly queueBytes?: number; readonly resumeRingBytes?: number } = {},
   timers: Timers = systemTimers,
 ) {
   const pipeline = pipelineOf({ emit: (output) => fanOut.publish(output) });
-  const fanOut: FanOut = new FanOut({ view: pipeline, ...options });
+  const fanOut: FanOut = new FanOut({ view: pipeline, instance: 1n, ...options });
   pipeline.setConnected(true);
   const server = new BridgeServer({
     host: "127.0.0.1",
@@ -191,7 +191,8 @@ describe("subscriptions", () => {
 
   test("who stops reading while the engine publishes holds no more than its queue", async () => {
     const queueBytes = MEBIBYTE;
-    const { client, fanOut, port, publish } = await serve({ queueBytes });
+    // The ring is the rank's, not the subscriber's.
+    const { client, fanOut, port, publish } = await serve({ queueBytes, resumeRingBytes: 0 });
     const request = call(session(port), new Uint8Array());
     await once(request, "response");
     request.pause();
@@ -268,7 +269,7 @@ describe("requests", () => {
     await until(() => fanOut.subscriberCount === 0);
   });
 
-  test("a JSON client gets every message as JSON, resume is never claimed", async () => {
+  test("a JSON client gets every message as JSON, and no resumption without an instance", async () => {
     const { url, fanOut, publish } = await serve();
     publish(R(0, "full", 0, 4, [4, 8], 8));
     const transport = createConnectTransport({

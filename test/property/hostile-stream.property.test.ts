@@ -28,7 +28,7 @@ import { VirtualClock } from "../support/virtual-clock.ts";
 /** The messages of a sound stream that has one of everything, as bytes. */
 function recorded(): readonly Uint8Array[] {
   const pipeline = pipelineOf({ emit: (output) => fanOut.publish(output) });
-  const fanOut: FanOut = new FanOut({ view: pipeline, snapshotChunkBlocks: 4 });
+  const fanOut: FanOut = new FanOut({ view: pipeline, instance: 1n, snapshotChunkBlocks: 4 });
   pipeline.setConnected(true);
   const batches = [
     [R(0, "full", 0, 4, every(4, 32), 32)],

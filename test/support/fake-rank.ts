@@ -22,6 +22,13 @@ import {
 } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
 import type { RankOutput, RankView, SnapshotReader } from "../../src/bridge/dist/rank-output.js";
 import type { QueueItem } from "../../src/bridge/dist/subscriber.js";
+import {
+  type Cursor,
+  parseCursor,
+  parseSequenceNumber,
+  type ResumePoint,
+  succession,
+} from "../../src/protocol/dist/index.js";
 
 /** An event about one block, known by its number. */
 export function blockEvent(operation: Operation, block: number): KvGroupEvent {
@@ -71,7 +78,11 @@ export class FakeRank implements RankView {
   start(projection: Projection): Start {
     const isPart = projection === Projection.ENGINE && this.held.size > 0;
     return create(StartSchema, {
-      cursor: { epoch: this.epoch, sequenceNumber: this.sequence },
+      // The first batch has the number 1: before it, the epoch has none.
+      cursor: {
+        epoch: this.epoch,
+        ...(this.sequence === 0n ? {} : { sequenceNumber: this.sequence }),
+      },
       completeness: isPart ? Completeness.INCOMPLETE : Completeness.COMPLETE,
       projection,
       isEngineConnected: true,
@@ -104,12 +115,9 @@ export class FakeRank implements RankView {
       completeness: Completeness.COMPLETE,
     });
     const keyBytes = toBinary(BatchSchema, message);
-    this.#emit({
-      type: "batch",
-      sequence: 0n as never,
-      keyBytes,
-      engineBytes: Uint8Array.from(keyBytes),
-    });
+    const sequence = parseSequenceNumber(this.sequence);
+    if (sequence === undefined) throw new TypeError("a test has few batches");
+    this.#emit({ type: "batch", sequence, keyBytes, engineBytes: Uint8Array.from(keyBytes) });
     return keyBytes;
   }
 }
@@ -121,10 +129,32 @@ export class FakeConsumer {
   hasStarted = false;
   nextChunk = 0;
   isWhole = false;
+  #cursor: Cursor | undefined;
+  #instance = 0n;
+  /** Something was withdrawn after the last batch: another process may not know of it. */
+  #isPassed = false;
+
+  /** Where it could go on after a cut; undefined = it has nothing whole. */
+  get resumePoint(): ResumePoint | undefined {
+    if (!this.isWhole || this.#isPassed || this.#cursor === undefined) return undefined;
+    return { cursor: this.#cursor, instance: this.#instance };
+  }
 
   apply(item: QueueItem): void {
+    if (item.type === "start" && item.start.isResumed) {
+      const { epoch, sequenceNumber } = item.start.cursor ?? {};
+      if (epoch !== this.#cursor?.epoch || sequenceNumber !== this.#cursor?.sequence) {
+        throw new TypeError("a stream goes on where its consumer stands");
+      }
+      this.#instance = item.start.instance;
+      this.kinds.push("resumed");
+      return;
+    }
     if (item.type === "start") {
       this.held.clear();
+      this.#isPassed = false;
+      this.#cursor = parseCursor(item.start.cursor);
+      this.#instance = item.start.instance;
       this.hasStarted = true;
       this.nextChunk = 0;
       this.isWhole = item.start.projection === Projection.ENGINE;
@@ -140,9 +170,19 @@ export class FakeConsumer {
       return;
     }
     if (item.no === 3) {
-      this.#applyEvents(fromBinary(BatchSchema, item.bytes).batch?.events ?? []);
+      const { epoch, batch } = fromBinary(BatchSchema, item.bytes);
+      const next = parseCursor({ epoch, sequenceNumber: batch?.sequenceNumber });
+      if (next?.sequence === undefined || next.epoch !== this.#cursor?.epoch) {
+        throw new TypeError("a batch is of the epoch of its start");
+      }
+      const step = succession(this.#cursor.sequence, next.sequence);
+      if (step !== "first" && step !== "successor") throw new TypeError("batches leave no hole");
+      this.#cursor = next;
+      this.#isPassed = false;
+      this.#applyEvents(batch?.events ?? []);
     } else if (item.no === 4) {
       this.held.clear();
+      this.#isPassed = true;
     }
     this.kinds.push({ 3: "batch", 4: "withdraw", 5: "heartbeat", 6: "engine" }[item.no]);
   }

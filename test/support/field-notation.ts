@@ -276,6 +276,7 @@ export class FieldRank {
             mirror: bounds.maxHistory === undefined ? {} : { maxHistory: bounds.maxHistory },
           });
     this.fanOut = new FanOut({
+      instance: 1n,
       view: this.pipeline,
       ...(bounds.queueBytes === undefined ? {} : { queueBytes: bounds.queueBytes }),
     });

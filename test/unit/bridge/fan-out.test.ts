@@ -24,7 +24,7 @@ const KEYS = Projection.PREFIX_KEYS;
 
 function setUp(options: Partial<FanOutOptions> = {}) {
   const rank: FakeRank = new FakeRank((output) => fanOut.publish(output));
-  const fanOut = new FanOut({ view: rank, ...options });
+  const fanOut = new FanOut({ view: rank, instance: 1n, ...options });
   const subscribe = (projection: Projection = KEYS, onWake: () => void = () => {}): Subscriber => {
     const subscriber = fanOut.subscribe({ projection, onWake });
     expect(subscriber).toBeDefined();

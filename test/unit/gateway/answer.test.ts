@@ -15,6 +15,7 @@ const GOOD: ViewFacts = {
   layoutReasons: [],
   engine: described(FULL_4),
   isEngineConnected: true,
+  isCatchingUp: false,
   isSnapshotWhole: true,
   isComplete: true,
   hasUnplacedBlocks: false,

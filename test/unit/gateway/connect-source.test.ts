@@ -20,9 +20,15 @@ import {
   ConnectSource,
   classify,
   grpcTransport,
+  type StreamHandlers,
 } from "../../../src/gateway/dist/connect-source.js";
 import { createGateway, type Gateway } from "../../../src/gateway/dist/index.js";
-import { parseDpRank } from "../../../src/protocol/dist/index.js";
+import {
+  parseDpRank,
+  parseEpoch,
+  parseSequenceNumber,
+  type ResumePoint,
+} from "../../../src/protocol/dist/index.js";
 import { systemClock, systemRandomness, systemTimers } from "../../../src/runtime/dist/index.js";
 import { turns } from "../../support/until.ts";
 import { chunk, heartbeat, KEY_SCHEME, liveWith, SEED, store, tokensTo } from "./messages.ts";
@@ -53,7 +59,11 @@ class Heard {
   readonly ended: Promise<string>;
   readonly close: () => void;
 
-  constructor(bridge: BridgeTransport, onMessage: (heard: Heard) => void = () => {}) {
+  constructor(
+    bridge: BridgeTransport,
+    onMessage: (heard: Heard) => void = () => {},
+    resume?: ResumePoint,
+  ) {
     const keyScheme = { $typeName: "kvgroup.v1.KeyScheme", ...KEY_SCHEME } as const;
     const source = new ConnectSource(bridge, { keyScheme, clock: systemClock });
     if (RANK === undefined) throw new TypeError("3 is a rank");
@@ -62,7 +72,7 @@ class Heard {
       resolve = done;
     });
     let isOpening = true;
-    this.close = source.open(RANK, {
+    const handlers: StreamHandlers = {
       onOpened: () => {
         expect(isOpening).toBe(false);
         this.opened++;
@@ -75,12 +85,13 @@ class Heard {
         expect(isOpening).toBe(false);
         resolve(error);
       },
-    });
+    };
+    this.close = source.open(RANK, handlers, resume);
     isOpening = false;
   }
 }
 
-test("a stream asks for its rank, in keys, with its scheme, and never to resume", async () => {
+test("a stream asks for its rank, in keys, with its scheme, and not to resume", async () => {
   let asked: SubscribeRequest | undefined;
   const heard = new Heard(
     inProcess(async function* (request) {
@@ -97,6 +108,24 @@ test("a stream asks for its rank, in keys, with its scheme, and never to resume"
     keyScheme: { id: KEY_SCHEME.id },
   });
   expect(asked?.resume).toBeUndefined();
+  expect(asked?.resumeInstance).toBe(0n);
+});
+
+test("a stream that goes on asks with its cursor and the instance that led there", async () => {
+  const epoch = parseEpoch(7n);
+  if (epoch === undefined) throw new TypeError("7 is an epoch");
+  const instance = 2n ** 64n - 1n;
+  for (const sequence of [undefined, parseSequenceNumber(0n), parseSequenceNumber(9n)]) {
+    let asked: SubscribeRequest | undefined;
+    const bridge = inProcess(async function* (request) {
+      asked = request;
+      yield* liveWith([]);
+    });
+    const heard = new Heard(bridge, () => {}, { cursor: { epoch, sequence }, instance });
+    expect(await heard.ended).toBe("stream_ended");
+    expect([asked?.resume?.epoch, asked?.resume?.sequenceNumber]).toEqual([7n, sequence]);
+    expect(asked?.resumeInstance).toBe(instance);
+  }
 });
 
 for (const [code, error] of [
@@ -111,7 +140,8 @@ for (const [code, error] of [
   [Code.Unimplemented, "unimplemented"],
   [Code.ResourceExhausted, "resource_exhausted"],
   [Code.InvalidArgument, "bridge_protocol"],
-  [Code.DataLoss, "bridge_protocol"],
+  [Code.DataLoss, "resume_refused"],
+  [Code.OutOfRange, "resume_refused"],
   [Code.Internal, "bridge_failed"],
   [Code.Unknown, "bridge_failed"],
 ] as const) {

@@ -12,7 +12,7 @@ import { invariant } from "@kv-group-bridge/runtime";
 const ATTEMPTS_WITHOUT_ANSWER = 2;
 
 /** One a gate. */
-export class ReplayRequest {
+export class ReplayAccount {
   private readonly maxAttempts: number;
   /** A request is in flight. */
   isOpen = false;
