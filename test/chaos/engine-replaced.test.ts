@@ -4,6 +4,7 @@ import { afterEach, describe, expect, test } from "vitest";
 import { Judge } from "../support/chaos/judge.ts";
 import { Recording } from "../support/chaos/recording.ts";
 import { Scene } from "../support/chaos/scene.ts";
+import "../support/chaos/test-limit.ts";
 
 const recording = await Recording.open("gemma");
 let scene: Scene | undefined;

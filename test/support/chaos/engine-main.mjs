@@ -105,7 +105,8 @@ async function answerReplays(socket) {
     requests += 1;
     if (replayMode === "silent") continue;
     const from = Number(BigInt(`0x${start.toString("hex")}`));
-    for (const [sequence, frames] of [...kept]) {
+    const keptNow = [...kept];
+    for (const [sequence, frames] of keptNow) {
       if (sequence < from) continue;
       // Another third is missing in each reply, so that asking again fills the holes.
       if (replayMode === "holey" && (sequence + requests) % 3 === 0) continue;

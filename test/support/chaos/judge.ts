@@ -8,12 +8,14 @@ import { setTimeout as pause } from "node:timers/promises";
 import type { TracePrompt } from "../../../src/cli/dist/trace-file.js";
 import { eventually } from "./eventually.ts";
 import type { Follower, Scene } from "./scene.ts";
-import type { ProbeAnswer, ScoreProbe } from "./score-probe.ts";
+import { NO_ANSWER, type ProbeAnswer, type ScoreProbe } from "./score-probe.ts";
 
-const PROMPTS = 16;
-const PAUSE_MS = 10;
+const PROMPTS = 12;
+const PAUSE_MS = 25;
 /** Nobody may rely on such a number. */
 const DISCLAIMED: readonly string[] = ["stale", "unknown"];
+/** A gateway, or a bridge, that got no processor for a while. */
+const BUSY: readonly string[] = ["silent", NO_ANSWER];
 
 /** Whom and what a claim is about; default: every gateway, rank 0. */
 export interface Claim {
@@ -123,8 +125,8 @@ export class Watch {
   bound: readonly number[];
   /** Answers looked at. */
   looks = 0;
-  /** Answers that gave a number which may be relied on. */
-  reliable = 0;
+  /** What answers said of their view beside "exact", but for what a busy machine brings by itself. */
+  readonly notices = new Set<string>();
   private readonly tooHigh: string[] = [];
   private readonly done: Promise<unknown>;
   private isStopped = false;
@@ -160,7 +162,8 @@ export class Watch {
       for (const [i, prompt] of prompts.entries()) {
         const answer = await probe.ask(prompt, dpRank);
         this.looks += 1;
-        if (!DISCLAIMED.includes(answer.state)) this.reliable += 1;
+        const isBusy = answer.reasons.every((reason) => BUSY.includes(reason));
+        if (answer.state !== "exact" && !isBusy) this.notices.add(words(answer));
         const bound = this.bound[i] ?? 0;
         if (isSafe(answer, bound)) continue;
         this.tooHigh.push(`gateway ${place}, prompt ${i}: ${words(answer)}, at most ${bound}`);

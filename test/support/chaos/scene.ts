@@ -5,9 +5,12 @@
  * Refuses: nothing.
  * Does not do: heal anything: what a test killed only that test starts again.
  */
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createClient } from "@connectrpc/connect";
+import { createGrpcTransport, Http2SessionManager } from "@connectrpc/connect-node";
+import { BridgeService, type RankDescription } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import { EngineProcess, type EngineSetup, type EngineState } from "./engine-process.ts";
 import { eventually } from "./eventually.ts";
 import { freePorts } from "./free-ports.ts";
@@ -28,6 +31,8 @@ export interface SceneOptions {
   /** Where a proxy stands; it is the test's to harm. */
   readonly proxies?: readonly ProxyPlace[];
   readonly bridgeFlags?: Flags;
+  /** The bridge keeps checkpoints, so often at most; default: none. */
+  readonly checkpointIntervalMs?: number;
 }
 
 /** Between the engine's publisher and the bridge, its replay socket and the bridge, the bridge and gateways. */
@@ -46,7 +51,8 @@ export interface Follower {
   process: ServiceProcess;
 }
 
-interface Ports {
+/** First ports of each kind; rank n of the list has the n-th after it. */
+export interface Ports {
   readonly publish: number;
   readonly replay: number;
   readonly bridge: number;
@@ -61,7 +67,7 @@ export class Scene {
   readonly folder = mkdtempSync(join(tmpdir(), "kvgroup-chaos-"));
   readonly proxies = new Map<ProxyPlace, TcpProxy>();
   private readonly options: SceneOptions;
-  private readonly ports: Ports;
+  readonly ports: Ports;
   private readonly engines = new Map<number, EngineProcess>();
   private readonly states = new Map<number, EngineState>();
   private readonly all: (() => unknown)[] = [];
@@ -84,6 +90,7 @@ export class Scene {
       bridge: await freePorts(),
       health: await freePorts(),
     });
+    mkdirSync(scene.checkpointDirectory);
     try {
       await scene.openProxies();
       for (const dpRank of scene.dpRanks) await scene.startEngine(dpRank);
@@ -136,6 +143,7 @@ export class Scene {
         "heartbeat-interval-ms": HEARTBEAT_MS,
         "listen-port": ports.bridge,
         "health-port": ports.health,
+        ...this.checkpointFlags(),
         ...this.options.bridgeFlags,
         ...more,
       },
@@ -168,6 +176,11 @@ export class Scene {
     this.all.push(() => follower.probe.close());
     this.followers.push(follower);
     return follower;
+  }
+
+  /** Where the bridge keeps checkpoints, if it does. */
+  get checkpointDirectory(): string {
+    return join(this.folder, "checkpoints");
   }
 
   /** The running engine of a rank. */
@@ -234,6 +247,18 @@ export class Scene {
     }
   }
 
+  /** What the bridge says of a rank. */
+  async describe(dpRank = 0): Promise<RankDescription> {
+    const baseUrl = `http://127.0.0.1:${this.ports.bridge}`;
+    const sessionManager = new Http2SessionManager(baseUrl);
+    const client = createClient(BridgeService, createGrpcTransport({ baseUrl, sessionManager }));
+    const { ranks } = await client.describe({});
+    sessionManager.abort();
+    const rank = ranks.find((candidate) => candidate.dpRank === dpRank);
+    if (rank === undefined) throw new Error(`the bridge has no rank ${dpRank}`);
+    return rank;
+  }
+
   /** A number of the bridge's metrics, summed over the series whose labels contain `label`. */
   metric(name: string, label = ""): Promise<number> {
     return readMetrics(this.ports.health, name, label);
@@ -244,6 +269,15 @@ export class Scene {
     for (const end of this.all.reverse()) await end();
     for (const proxy of this.proxies.values()) await proxy.close();
     rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  private checkpointFlags(): Flags {
+    const { checkpointIntervalMs } = this.options;
+    if (checkpointIntervalMs === undefined) return {};
+    return {
+      "checkpoint-directory": this.checkpointDirectory,
+      "checkpoint-interval-ms": checkpointIntervalMs,
+    };
   }
 
   private async openProxies(): Promise<void> {

@@ -24,7 +24,9 @@ export interface ProbeAnswer {
   readonly reasons: readonly string[];
 }
 
-const SILENCE: ProbeAnswer = { tokens: 0, state: "unknown", reasons: ["no answer"] };
+/** The reason of a gateway that does not answer. */
+export const NO_ANSWER = "no answer";
+const SILENCE: ProbeAnswer = { tokens: 0, state: "unknown", reasons: [NO_ANSWER] };
 
 /** Follows one gateway on its port, over restarts. */
 export class ScoreProbe {

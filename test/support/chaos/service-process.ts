@@ -40,8 +40,8 @@ export class ServiceProcess {
     { wrapper = [] }: ServiceOptions = {},
   ): Promise<ServiceProcess> {
     const words = Object.entries(flags).map(([flag, value]) => `--${flag}=${value}`);
-    const [program = "", ...before] = [...wrapper, process.execPath];
-    const child = spawn(program, [...before, MAIN, name, ...words], {
+    const [program, ...before] = [...wrapper, process.execPath, MAIN, name, ...words];
+    const child = spawn(program ?? process.execPath, before, {
       stdio: ["ignore", "inherit", "pipe"],
       env: { PATH: process.env["PATH"] ?? "" },
     });
