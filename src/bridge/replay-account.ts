@@ -22,6 +22,8 @@ export class ReplayAccount {
   era = 0;
   /** Batches of the present reply. */
   batches = 0;
+  /** The first number of the present reply. */
+  bottom: SequenceNumber | undefined = undefined;
   /** The highest number in the present reply. */
   top: SequenceNumber | undefined = undefined;
   private hasHole = false;
@@ -44,6 +46,7 @@ export class ReplayAccount {
     this.isOpen = true;
     this.era += 1;
     this.batches = 0;
+    this.bottom = undefined;
     this.top = undefined;
     this.hasHole = false;
     this.isAnchored = last === undefined;
@@ -57,6 +60,7 @@ export class ReplayAccount {
     this.hasAnswered = true;
     this.batches += 1;
     if (this.top !== undefined && sequence !== this.top + 1n) this.hasHole = true;
+    this.bottom ??= sequence;
     this.top = sequence;
   }
 

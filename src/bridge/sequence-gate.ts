@@ -239,12 +239,13 @@ export class SequenceGate {
 
   /** The engine answers from the number asked on, and the batch delivered last was not among them. */
   private unanchoredReplyEnded(): void {
-    const { top } = this.replay;
+    const { bottom, top, isWhole } = this.replay;
     const last = this.order.last;
-    const isBehind = last !== undefined && (top === undefined || top < last);
-    // It never published that number, or it has published so much since that it has forgotten it.
-    if (isBehind) this.restartedByReplay();
-    else this.giveUp();
+    // It has published so much since that it has forgotten that number, or it never published it.
+    if (bottom !== undefined && last !== undefined && bottom > last) this.giveUp();
+    else if (isWhole && (top === undefined || last === undefined || top < last))
+      this.restartedByReplay();
+    else this.askAgainOrGiveUp();
   }
 
   private expire(): void {
@@ -284,8 +285,7 @@ export class SequenceGate {
 
   private restartedByReplay(): void {
     const wasInSight = !this.isUnproven;
-    this.beginAnother();
-    // Both sockets must lead to the same process; after a reconnect they do.
+    this.beginAnother(); // Both sockets must lead to the same process; after a reconnect they do.
     if (wasInSight) this.reopen();
     else this.ask();
   }

@@ -56,7 +56,12 @@ export class PathFollower {
   /** What the subscription waits for. */
   private timer: (() => void) | undefined = undefined;
 
-  constructor(fanOut: FanOut, options: InProcessPathOptions) {
+  /** `fanOut` gives the bridge's fan-out of the moment: a bridge may be replaced. */
+  constructor(
+    fanOut: () => FanOut,
+    options: Pick<InProcessPathOptions, "seed" | "dpRank">,
+    clock: Clock = STILL_CLOCK,
+  ) {
     const timers: Timers = {
       after: (_delayMs, action) => {
         this.timer = action;
@@ -68,14 +73,14 @@ export class PathFollower {
     };
     this.gateway = createGateway({
       seed: options.seed,
-      clock: STILL_CLOCK,
+      clock,
       timers,
       randomness: NO_RANDOMNESS,
       sourceFactory: () => ({
         open: (_dpRank, handlers, resume) => {
           this.handlers = handlers;
           this.opened = () => handlers.onOpened();
-          this.subscriber = fanOut.subscribe({
+          this.subscriber = fanOut().subscribe({
             projection: Projection.PREFIX_KEYS,
             onWake: () => {},
             resume,
@@ -119,6 +124,11 @@ export class PathFollower {
     const answer = this.gateway.score(query)[0];
     invariant(answer !== undefined, "the path has one worker with one rank");
     return answer;
+  }
+
+  /** The engine's number that the gateway applied last. */
+  get sequenceNumber(): bigint | undefined {
+    return this.gateway.workers()[0]?.sequenceNumber;
   }
 
   private closeStream(): void {
@@ -171,7 +181,7 @@ export class InProcessPath {
 
   /** A further gateway, which joins now; it takes nothing until its `drain` is called. */
   join(): PathFollower {
-    return new PathFollower(this.fanOut, this.options);
+    return new PathFollower(() => this.fanOut, this.options);
   }
 
   /** One multipart of the engine, all the way to the first gateway's index. */

@@ -8,6 +8,7 @@
  */
 import { KvEventsError } from "@kv-group-bridge/protocol";
 import { Command } from "commander";
+import type { VerifyOptions } from "./verify-command.ts";
 
 /** Exit code for a wrong configuration or wrong arguments; 1 is a run that failed. */
 const EXIT_USAGE = 2;
@@ -42,9 +43,17 @@ async function main(): Promise<void> {
     .description("play recorded engines through every stage and compare each answer with their own")
     .argument("<files...>", "traces in the format kvtrace/1 (.jsonl or .jsonl.gz)")
     .option("--json", "one JSON object a file instead of a table")
-    .action(async (files: string[], options: { json?: boolean }) => {
-      const { verifyCommand } = await import("./verify-command.ts");
-      process.exitCode = await verifyCommand(files, options.json === true);
+    .option("--join <batches>", 'the gateway joins after so many batches, or "random"')
+    .option("--faults <seed>", "lose, repeat, cut and restart as the seed draws, then heal")
+    .action(async (files: string[], options: VerifyOptions) => {
+      const { verifyCommand, verifyFaultsCommand, readVerifyOptions } = await import(
+        "./verify-command.ts"
+      );
+      const { isJson, join, faultSeed } = readVerifyOptions(options);
+      process.exitCode =
+        faultSeed === undefined
+          ? await verifyCommand(files, { isJson, join })
+          : await verifyFaultsCommand(files, faultSeed, isJson);
     });
 
   program

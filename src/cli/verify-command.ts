@@ -5,16 +5,59 @@
  * Does not do: judge (verify-trace.ts does).
  */
 import { basename } from "node:path";
+import { KvEventsError } from "@kv-group-bridge/protocol";
+import { type FaultyReport, verifyFaults } from "./verify-faults.ts";
 import { type TraceReport, verifyTrace } from "./verify-trace.ts";
 
+/** How files are played. */
+export interface VerifyFlags {
+  readonly isJson: boolean;
+  /** The gateway joins after so many batches; "random": drawn for each file. Undefined: from the start. */
+  readonly join: number | "random" | undefined;
+}
+
+/** The command's options as given. */
+export interface VerifyOptions {
+  readonly json?: boolean;
+  readonly join?: string;
+  readonly faults?: string;
+}
+
+/** Reads the options; throws KvEventsError("config_invalid"). */
+export function readVerifyOptions(
+  options: VerifyOptions,
+): VerifyFlags & { readonly faultSeed: number | undefined } {
+  const { join, faults } = options;
+  if (join !== undefined && faults !== undefined) {
+    throw new KvEventsError(
+      "config_invalid",
+      "--join and --faults: a gateway joins late under faults anyway",
+    );
+  }
+  return {
+    isJson: options.json === true,
+    join: join === undefined || join === "random" ? join : wholeNumber("--join", join),
+    faultSeed: faults === undefined ? undefined : wholeNumber("--faults", faults),
+  };
+}
+
+function wholeNumber(flag: string, text: string): number {
+  const value = /^\d{1,10}$/.test(text) ? Number(text) : Number.NaN;
+  if (value <= 0xffff_ffff) return value;
+  throw new KvEventsError("config_invalid", `${flag}: not a whole number up to 4294967295`);
+}
+
 /** Prints one row (or JSON object) a file and a sum; gives the exit code: 0 = every file is good. */
-export async function verifyCommand(files: readonly string[], isJson: boolean): Promise<number> {
+export async function verifyCommand(
+  files: readonly string[],
+  { isJson, join }: VerifyFlags,
+): Promise<number> {
   const sum = { files: 0, lookups: 0, equal: 0, above: 0, below: 0, bad: 0 };
   const print = (text: string): void => void process.stdout.write(`${text}\n`);
   const width = Math.max(...files.map((file) => basename(file).length));
   if (!isJson) print(row(width, ["file", "vllm", "lookups", "equal", "above", "below", ""]));
   for (const file of files) {
-    const report = await verifyTrace(file);
+    const report = await verifyTrace(file, join);
     sum.files += 1;
     if (!report.isGood) sum.bad += 1;
     if (report.unsupported === undefined) {
@@ -62,4 +105,83 @@ function row(width: number, cells: readonly (string | number)[]): string {
   const [file, vllm, ...rest] = cells;
   const numbers = rest.slice(0, 4).map((cell) => String(cell).padStart(8));
   return `${String(file).padEnd(width)} ${String(vllm).padEnd(7)}${numbers.join("")}  ${rest[4]}`;
+}
+
+/** As `verifyCommand`, with the faults of one seed. */
+export async function verifyFaultsCommand(
+  files: readonly string[],
+  seed: number,
+  isJson: boolean,
+): Promise<number> {
+  const print = (text: string): void => void process.stdout.write(`${text}\n`);
+  const width = Math.max(...files.map((file) => basename(file).length));
+  const sum = { files: 0, lookups: 0, equal: 0, above: 0, lower: 0, wrong: 0, bad: 0 };
+  if (!isJson) print(faultRow(width, FAULT_HEADINGS));
+  for (const file of files) {
+    const report = await verifyFaults(file, seed);
+    sum.files += 1;
+    if (!report.isGood) sum.bad += 1;
+    if (report.unsupported === undefined) {
+      for (const key of ["lookups", "equal", "above", "lower", "wrong"] as const)
+        sum[key] += report[key];
+    }
+    if (isJson) {
+      print(JSON.stringify(report));
+      continue;
+    }
+    print(faultRow(width, faultCells(report)));
+    if (report.isGood) continue;
+    print(`  first: ${JSON.stringify(report.mismatch ?? "it never healed")}`);
+    print(`  again: npm run verify-trace -- --faults ${seed} ${file}`);
+  }
+  if (isJson) print(JSON.stringify({ sum }));
+  else {
+    const { lookups, equal, above, lower, wrong } = sum;
+    print(
+      `${sum.files} files, seed ${seed}, ${lookups} lookups: ${equal} equal, ${above} above, ` +
+        `${lower} below and said so, ${wrong} wrong after healing`,
+    );
+    print(
+      sum.bad === 0 ? "every file is as it must be" : `${sum.bad} files are NOT as they must be`,
+    );
+  }
+  return sum.files > 0 && sum.bad === 0 ? 0 : 1;
+}
+
+const FAULT_HEADINGS = [
+  "file",
+  "replay",
+  "lookups",
+  "equal",
+  "above",
+  "lower",
+  "wrong",
+  "stale",
+  "unjudged",
+  "faults",
+] as const;
+
+function faultCells(report: FaultyReport): readonly (string | number)[] {
+  const { faults } = report;
+  let sum = 0;
+  for (const count of Object.values(faults) as number[]) sum += count;
+  return [
+    basename(report.file),
+    report.replay,
+    report.lookups,
+    report.equal,
+    report.above,
+    report.lower,
+    report.wrong,
+    report.stale,
+    report.unjudged,
+    `${sum} faults  ${report.unsupported !== undefined ? "not judged" : report.isGood ? "ok" : "WRONG"}`,
+  ];
+}
+
+function faultRow(width: number, cells: readonly (string | number)[]): string {
+  const [file, replay, ...rest] = cells;
+  const last = rest.pop();
+  const numbers = rest.map((cell) => String(cell).padStart(9)).join("");
+  return `${String(file).padEnd(width)} ${String(replay).padEnd(7)}${numbers}  ${last}`;
 }

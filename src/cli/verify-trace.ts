@@ -4,8 +4,10 @@
  * Refuses: files that are no traces (`trace_invalid`).
  * Does not do: print prompts. A mismatch names the file's line, which holds everything needed to replay it.
  */
+import { basename } from "node:path";
 import { KvEventsError, parseDpRank } from "@kv-group-bridge/protocol";
-import { InProcessPath } from "./in-process-path.ts";
+import { InProcessPath, type PathFollower } from "./in-process-path.ts";
+import { SeededRandomness } from "./sim/seeded-randomness.ts";
 import { engineConfigOfTrace } from "./trace-engine.ts";
 import { openTrace } from "./trace-file.ts";
 
@@ -50,8 +52,12 @@ export interface TraceReport {
 /** The seed of the keys; answers do not depend on it. */
 const SEED = "kvgroup-verify-trace-seed";
 
-/** Plays one file to its end. Rejects with KvEventsError("trace_invalid"). */
-export async function verifyTrace(file: string): Promise<TraceReport> {
+/**
+ * Plays one file to its end. `join`: the judged gateway joins after so many batches ("random": drawn from the file's
+ * name, somewhere in the first 400); lookups before that are answered by one that was there from the start.
+ * Rejects with KvEventsError("trace_invalid").
+ */
+export async function verifyTrace(file: string, join?: number | "random"): Promise<TraceReport> {
   const trace = await openTrace(file);
   const dpRank = parseDpRank(trace.engine.dp_rank);
   if (dpRank === undefined) throw new KvEventsError("trace_invalid", `${file}: dp_rank`);
@@ -63,10 +69,13 @@ export async function verifyTrace(file: string): Promise<TraceReport> {
   });
   const counts = { lookups: 0, equal: 0, above: 0, below: 0, frames: 0 };
   let mismatch: Mismatch | undefined;
+  const joinAfter = join === "random" ? drawJoin(file) : join;
+  let late: PathFollower | undefined;
   for await (const entry of trace.entries) {
     if (entry.type === "frame") {
       path.receive(entry.frames);
       counts.frames += 1;
+      if (counts.frames === joinAfter) late = path.join();
       continue;
     }
     if (entry.type === "restart") {
@@ -74,7 +83,8 @@ export async function verifyTrace(file: string): Promise<TraceReport> {
       continue;
     }
     const { prompt, native } = entry;
-    const answer = path.score(prompt);
+    late?.drain();
+    const answer = (late ?? path).score(prompt);
     const predicted = answer.reusableTokens;
     counts.lookups += 1;
     if (predicted === native) {
@@ -121,4 +131,12 @@ export async function verifyTrace(file: string): Promise<TraceReport> {
       (unsupported !== undefined ||
         (counts.above === 0 && (counts.below === 0 || isUpperBoundOnly))),
   };
+}
+
+const JOIN_MAX_BATCHES = 400;
+
+function drawJoin(file: string): number {
+  let seed = 0;
+  for (const character of basename(file)) seed = Math.imul(seed, 31) + character.charCodeAt(0);
+  return new SeededRandomness(seed).between(1, JOIN_MAX_BATCHES);
 }

@@ -245,6 +245,14 @@ describe("a gap", () => {
     expect(told.step(live(6), ENDED)).toContain("restarted 0");
   });
 
+  test("whose reply lacks the batch that would prove the engine is asked again, not given up", () => {
+    const told = following(3);
+    expect(told.step(live(6), replayed(2), replayed(4), replayed(6), ENDED)).toEqual([
+      "ask 0",
+      `wait ${LIMITS.replayPauseMs.value}`,
+    ]);
+  });
+
   test("with a dead replay socket costs the bounded number of requests", () => {
     const told = following(3);
     let asked = told.step(live(6), FAILED).filter((word) => word.startsWith("ask")).length;
