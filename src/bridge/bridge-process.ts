@@ -26,6 +26,8 @@ export interface RankSettings {
   readonly dpRank: DpRank;
   /** Endpoint of this rank's publisher. */
   readonly endpoint: string;
+  /** Of its replay socket; undefined = it has none. */
+  readonly replayEndpoint?: string | undefined;
 }
 
 /** What `runBridge` needs of the configuration. */
@@ -124,11 +126,12 @@ function makeRanks(
 ): ReadonlyMap<number, BridgeRank> {
   const ranks = new Map<number, BridgeRank>();
   const instance = deps.mintInstance();
-  for (const { dpRank, endpoint } of settings.ranks) {
+  for (const { dpRank, endpoint, replayEndpoint } of settings.ranks) {
     if (ranks.has(dpRank)) throw new KvEventsError("config_invalid", `rank ${dpRank} stands twice`);
     const rank = new BridgeRank({
       dpRank,
       endpoint,
+      replayEndpoint,
       mode: settings.mode,
       topic: settings.topic,
       engine: settings.engine,

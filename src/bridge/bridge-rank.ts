@@ -19,6 +19,7 @@ import type { EngineConfig } from "./engine-config.ts";
 import type { EndpointMode } from "./engine-endpoint.ts";
 import { FanOut } from "./fan-out.ts";
 import { RankPipeline } from "./rank-pipeline.ts";
+import { ReplayClient } from "./replay-client.ts";
 import type { ServedRank } from "./service.ts";
 import { ZmqSource } from "./zmq-source.ts";
 
@@ -26,6 +27,8 @@ import { ZmqSource } from "./zmq-source.ts";
 export interface BridgeRankOptions {
   readonly dpRank: DpRank;
   readonly endpoint: string;
+  /** Undefined: there is no replay socket. */
+  readonly replayEndpoint: string | undefined;
   readonly mode: EndpointMode;
   /** Exact topic; undefined = every topic. */
   readonly topic: string | undefined;
@@ -57,6 +60,7 @@ export class BridgeRank implements ServedRank {
   private readonly options: BridgeRankOptions;
   private readonly pipeline: RankPipeline;
   private readonly source: ZmqSource;
+  private readonly replay: ReplayClient | undefined;
   private readonly watch: ArrivalWatch;
   private readonly log: Log;
   private readonly repeats: RateLimitedLog;
@@ -78,6 +82,7 @@ export class BridgeRank implements ServedRank {
       maxKeys: MAX_REPEAT_KEYS,
     });
     this.watch = new ArrivalWatch(clock.monotonicMs());
+    this.replay = replayClient(options);
     this.pipeline = new RankPipeline({
       dpRank,
       engine: options.engine,
@@ -87,6 +92,8 @@ export class BridgeRank implements ServedRank {
       mintEpoch: options.mintEpoch,
       emit: (output) => this.fanOut.publish(output),
       report: (message, fields) => this.report(message, fields),
+      repair: { replay: this.replay, timers, clock, reopenLive: () => this.reopenLive() },
+      onStatus: () => this.heartbeat(),
     });
     this.fanOut = new FanOut({
       view: this.pipeline,
@@ -117,7 +124,7 @@ export class BridgeRank implements ServedRank {
    */
   tick(): void {
     const nowMs = this.options.clock.monotonicMs();
-    this.fanOut.heartbeat(this.pipeline.heartbeat(nowMs));
+    this.heartbeat();
     if (!this.hasUsableStores) {
       this.hasUsableStores = this.pipeline.describe(nowMs).placedBlocks > 0n;
     }
@@ -136,9 +143,10 @@ export class BridgeRank implements ServedRank {
     return this.watch.current;
   }
 
-  /** Closes the source. Streams are the server's to end. */
-  close(): Promise<void> {
-    return this.source.close();
+  /** Closes the sockets. Streams are the server's to end. */
+  async close(): Promise<void> {
+    this.pipeline.close();
+    await Promise.all([this.source.close(), this.replay?.close()]);
   }
 
   private receive(frames: readonly Uint8Array[]): void {
@@ -148,11 +156,28 @@ export class BridgeRank implements ServedRank {
 
   private connectionChanged(isConnected: boolean): void {
     this.isConnected = isConnected;
-    this.pipeline.setConnected(isConnected);
     // Subscribers learn of it now, not with the next tick.
-    this.fanOut.heartbeat(this.pipeline.heartbeat(this.options.clock.monotonicMs()));
+    this.pipeline.setConnected(isConnected);
     if (!isConnected) this.isLossSaid = this.report("engine disconnected", {});
     else if (this.isLossSaid) this.log.info({}, "engine connected");
+  }
+
+  private heartbeat(): void {
+    this.fanOut.heartbeat(this.pipeline.heartbeat(this.options.clock.monotonicMs()));
+  }
+
+  private reopenLive(): void {
+    this.report("live socket opened anew", {});
+    if (this.options.mode === "connect") {
+      this.source.reopen();
+      return;
+    }
+    // Who binds waits for its engine: the connection that is there is asked again.
+    const { isConnected } = this;
+    this.options.timers.after(0, () => {
+      this.connectionChanged(false);
+      if (isConnected) this.connectionChanged(true);
+    });
   }
 
   private tell(arrival: Arrival): void {
@@ -170,4 +195,16 @@ export class BridgeRank implements ServedRank {
     const key = typeof reason === "string" ? `${message}:${reason}` : message;
     return this.repeats.warn(key, this.options.clock.monotonicMs(), fields, message);
   }
+}
+
+function replayClient(options: BridgeRankOptions): ReplayClient | undefined {
+  const { replayEndpoint: endpoint, topic, clock, timers } = options;
+  if (endpoint === undefined) return undefined;
+  return new ReplayClient({
+    endpoint,
+    topic,
+    clock,
+    timers,
+    onBug: (error) => options.onFatal(error),
+  });
 }

@@ -28,7 +28,7 @@ export interface EndpointRequest {
 export interface RankEndpoints {
   readonly dpRank: DpRank;
   readonly endpoint: string;
-  /** For a later version; nothing connects to it. */
+  /** Where its replay socket is; undefined = it has none. */
   readonly replayEndpoint: string | undefined;
 }
 

@@ -57,7 +57,8 @@ export const bridgeFields = {
     "text",
     path,
     undefined,
-    "vLLM's `replay_endpoint`; checked now, used by a later version",
+    "vLLM's `replay_endpoint` of rank 0: lost batches are asked there, and it proves the engine after " +
+      "a lost connection. Without it both cost the view",
   ),
   engineTopic: field(
     "engine.topic",

@@ -5,7 +5,12 @@
  * Refuses: nothing.
  * Does not do: decide when to wait, to ask or to give up (the gate does).
  */
-import { LIMITS, type SequenceNumber } from "@kv-group-bridge/protocol";
+import {
+  FIRST_SEQUENCE,
+  LIMITS,
+  type SequenceNumber,
+  successorOf,
+} from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
 import type { EpochEnd, GateBatch, GateMemory, GateOptions, GateOutput } from "./gate-step.ts";
 import { HeldBatches } from "./held-batches.ts";
@@ -46,7 +51,7 @@ export class DeliveryOrder {
 
   /** The number that comes next; 0 before the first, because vLLM numbers from 0. */
   get expected(): SequenceNumber {
-    return (this.lastSequence === undefined ? 0n : this.lastSequence + 1n) as SequenceNumber;
+    return this.lastSequence === undefined ? FIRST_SEQUENCE : successorOf(this.lastSequence);
   }
 
   /** Something is known to be published that was not delivered. */

@@ -35,7 +35,7 @@ export interface FrameOptions {
 }
 
 /** 0xFF in all 8 bytes: the end marker of a replay (vLLM, ZmqEventPublisher.END_SEQ). */
-const RESERVED_SEQUENCE = 0xffff_ffff_ffff_ffffn;
+export const RESERVED_SEQUENCE = 0xffff_ffff_ffff_ffffn;
 
 const UTF8 = new TextDecoder("utf-8", { ignoreBOM: true });
 
@@ -61,10 +61,14 @@ export function parseFrames(
   const sequence = parseSequenceFrame(sequenceFrame);
   if (sequence === undefined) return refuse("sequence_width", "frames[1]");
   if (sequence === RESERVED_SEQUENCE) return refuse("sequence_reserved", "frames[1]");
-  if (topicFrame.length > LIMITS.textBytes.value) return refuse("text_too_long", "frames[0]");
-  const topic = UTF8.decode(topicFrame);
-  if (options.topic !== undefined && options.topic !== "" && topic !== options.topic) {
-    return refuse("topic_mismatch", "frames[0]");
-  }
-  return ok({ topic, sequence, payload });
+  const topic = parseTopic(topicFrame, options, "frames[0]");
+  return topic.ok ? ok({ topic: topic.value, sequence, payload }) : topic;
+}
+
+/** The topic of a frame; refused with text_too_long or topic_mismatch under `path`. */
+export function parseTopic(frame: Uint8Array, options: FrameOptions, path: string): Result<string> {
+  if (frame.length > LIMITS.textBytes.value) return refuse("text_too_long", path);
+  const topic = UTF8.decode(frame);
+  const isForeign = options.topic !== undefined && options.topic !== "" && topic !== options.topic;
+  return isForeign ? refuse("topic_mismatch", path) : ok(topic);
 }

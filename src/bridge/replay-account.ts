@@ -5,7 +5,12 @@
  * Refuses: a second request while one is in flight (our bug).
  * Does not do: decide what follows from a reply (the gate does).
  */
-import { LIMITS, type SequenceNumber } from "@kv-group-bridge/protocol";
+import {
+  FIRST_SEQUENCE,
+  LIMITS,
+  type SequenceNumber,
+  sequenceBefore,
+} from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
 
 /** A socket that never answered is not asked as often as one that did. */
@@ -51,8 +56,8 @@ export class ReplayAccount {
     this.hasHole = false;
     this.isAnchored = last === undefined;
     this.expected = expected;
-    const overlap = BigInt(LIMITS.replayOverlapBatches.value - 1);
-    return (last === undefined || last < overlap ? 0n : last - overlap) as SequenceNumber;
+    if (last === undefined) return FIRST_SEQUENCE;
+    return sequenceBefore(last, LIMITS.replayOverlapBatches.value - 1);
   }
 
   /** A batch of the reply has come. */

@@ -110,7 +110,7 @@ function resumePoint(request: SubscribeRequest): ResumePoint | undefined {
   if (request.resume === undefined) return undefined;
   const cursor = parseCursor(request.resume);
   if (cursor === undefined) {
-    throw refusal("cursor_invalid", "a cursor to resume from has an epoch and a sequence number");
+    throw refusal("cursor_invalid", "a cursor to resume from has an epoch");
   }
   return { cursor, instance: request.resumeInstance };
 }

@@ -5,7 +5,7 @@
  * Does not do: read frames, count, compare topics (it subscribes to all; a foreign topic must be
  * visible as a refusal, not as silence), or decide what a lost connection means.
  */
-import { KvEventsError, LIMITS } from "@kv-group-bridge/protocol";
+import { LIMITS } from "@kv-group-bridge/protocol";
 import {
   type Cancel,
   type Clock,
@@ -16,6 +16,7 @@ import {
 import { Subscriber } from "zeromq";
 import { ConnectionTracker } from "./connection-tracker.ts";
 import { type EndpointMode, engineAddress } from "./engine-endpoint.ts";
+import { isSocketError, socketFailed } from "./socket-error.ts";
 
 /** What a source needs. Callbacks are called one after the other, never inside `start`. */
 export interface ZmqSourceOptions {
@@ -26,6 +27,8 @@ export interface ZmqSourceOptions {
   readonly timers: Timers;
   /** Bound of one frame; default `LIMITS.frameBytes`. */
   readonly maxFrameBytes?: number;
+  /** ZMTP pings; default `LIMITS.zmqHeartbeatIntervalMs` and `LIMITS.zmqHeartbeatTimeoutMs`. */
+  readonly heartbeat?: { readonly intervalMs: number; readonly timeoutMs: number };
   /**
    * One multipart message. The frames are views of memory that belongs to libzmq: keep none of
    * them, nor any part, after the call returns.
@@ -40,21 +43,16 @@ export interface ZmqSourceOptions {
   onFailure(error: unknown): void;
 }
 
-const HEARTBEAT_INTERVAL_MS = 5_000;
-const HEARTBEAT_TIMEOUT_MS = 15_000;
-/**
- * After an oversized frame libzmq never connects again. A normal loss is retried within one
- * interval.
- */
-const ZOMBIE_AFTER_MS = 1_000;
-
-/** One rank's publisher. `start` opens, `close` ends it for good. */
+/** One rank's publisher. `start` opens, `reopen` begins anew, `close` ends it for good. */
 export class ZmqSource {
   private readonly options: ZmqSourceOptions;
   private readonly address: string;
-  private readonly tracker = new ConnectionTracker();
+  /** The socket whose messages and events count; undefined before `start` and while reopening. */
   private socket: Subscriber | undefined;
   private reader: Promise<void> | undefined;
+  private isClosed = false;
+  /** As last told. */
+  private isConnected = false;
   private cancelCure: Cancel | undefined;
 
   /** Fails with `engine_endpoint_invalid`. Opens nothing. */
@@ -69,18 +67,7 @@ export class ZmqSource {
    */
   async start(): Promise<string> {
     invariant(this.socket === undefined, "a source is started once");
-    const socket = new Subscriber({
-      receiveHighWaterMark: LIMITS.zmqReceiveHighWaterMark.value,
-      maxMessageSize: this.options.maxFrameBytes ?? LIMITS.frameBytes.value,
-      heartbeatInterval: HEARTBEAT_INTERVAL_MS,
-      heartbeatTimeout: HEARTBEAT_TIMEOUT_MS,
-      reconnectInterval: LIMITS.reconnectMinMs.value,
-      reconnectMaxInterval: LIMITS.reconnectMaxMs.value,
-      ipv6: true,
-      linger: 0,
-    });
-    this.socket = socket;
-    this.monitor(socket);
+    const socket = this.open();
     try {
       socket.subscribe("");
       if (this.options.mode === "bind") await socket.bind(this.address);
@@ -94,14 +81,63 @@ export class ZmqSource {
   }
 
   /**
+   * Leaves the present connection for a new one, which looks the name up anew and depends on
+   * nothing of the old one. No message of the old socket arrives any more; the loss is told in a
+   * later turn, the new connection when it stands. Does nothing where the bridge binds, after a
+   * failure or after `close`.
+   */
+  reopen(): void {
+    const { socket } = this;
+    if (this.options.mode === "bind" || socket === undefined || socket.closed) return;
+    this.socket = undefined;
+    this.disarmCure();
+    socket.close();
+    this.reader = this.beginAnew(this.reader);
+  }
+
+  /**
    * Resolves when the socket is closed and no callback can follow. May be called at any time, twice
    * too.
    */
   async close(): Promise<void> {
-    this.cancelCure?.();
-    this.cancelCure = undefined;
+    this.isClosed = true;
+    this.disarmCure();
     if (this.socket?.closed === false) this.socket.close();
     await this.reader;
+  }
+
+  private open(): Subscriber {
+    const { maxFrameBytes, heartbeat } = this.options;
+    const socket = new Subscriber({
+      receiveHighWaterMark: LIMITS.zmqReceiveHighWaterMark.value,
+      maxMessageSize: maxFrameBytes ?? LIMITS.frameBytes.value,
+      heartbeatInterval: heartbeat?.intervalMs ?? LIMITS.zmqHeartbeatIntervalMs.value,
+      heartbeatTimeout: heartbeat?.timeoutMs ?? LIMITS.zmqHeartbeatTimeoutMs.value,
+      reconnectInterval: LIMITS.reconnectMinMs.value,
+      reconnectMaxInterval: LIMITS.reconnectMaxMs.value,
+      ipv6: true,
+      linger: 0,
+    });
+    this.socket = socket;
+    this.monitor(socket);
+    return socket;
+  }
+
+  private async beginAnew(oldReader: Promise<void> | undefined): Promise<void> {
+    await oldReader;
+    await yieldToEventLoop();
+    if (this.isClosed) return;
+    try {
+      if (this.isConnected) this.tellChange(false);
+      if (this.isClosed) return;
+      const socket = this.open();
+      socket.subscribe("");
+      socket.connect(this.address);
+      await this.read(socket);
+    } catch (error) {
+      this.socket?.close();
+      this.options.onFailure(isSocketError(error) ? socketFailed(this.address, error) : error);
+    }
   }
 
   /**
@@ -115,46 +151,52 @@ export class ZmqSource {
     let sliceBeginMs = clock.monotonicMs();
     try {
       while (!socket.closed) {
-        options.onMessage(await socket.receive());
+        const frames = await socket.receive();
+        if (socket.closed) return;
+        options.onMessage(frames);
         if (clock.monotonicMs() - sliceBeginMs < LIMITS.receiveSliceMs.value) continue;
         await yieldToEventLoop();
         sliceBeginMs = clock.monotonicMs();
       }
     } catch (error) {
-      if (socket.closed && isErrnoException(error)) return;
+      if (socket.closed && isSocketError(error)) return;
       socket.close();
-      options.onFailure(isErrnoException(error) ? socketFailed(this.address, error) : error);
+      options.onFailure(isSocketError(error) ? socketFailed(this.address, error) : error);
     }
   }
 
   private monitor(socket: Subscriber): void {
     const { events } = socket;
-    events.on("handshake", () => this.tell(this.tracker.handshake()));
-    events.on("handshake:error:protocol", () => this.tracker.handshakeFailed());
-    events.on("handshake:error:auth", () => this.tracker.handshakeFailed());
-    events.on("handshake:error:other", () => this.tracker.handshakeFailed());
+    const tracker = new ConnectionTracker();
+    // The monitor reads a queue of its own, so an event may come after `close`: it is not told.
+    const tell = (change: boolean | undefined): void => {
+      if (change !== undefined && !socket.closed) this.tellChange(change);
+    };
+    events.on("handshake", () => tell(tracker.handshake()));
+    events.on("handshake:error:protocol", () => tracker.handshakeFailed());
+    events.on("handshake:error:auth", () => tracker.handshakeFailed());
+    events.on("handshake:error:other", () => tracker.handshakeFailed());
     events.on("disconnect", () => {
-      this.tell(this.tracker.disconnect());
+      tell(tracker.disconnect());
       this.armCure(socket);
     });
     const disarm = (): void => {
-      this.cancelCure?.();
-      this.cancelCure = undefined;
+      if (!socket.closed) this.disarmCure();
     };
     events.on("connect", disarm);
     events.on("connect:delay", disarm);
     events.on("connect:retry", disarm);
   }
 
-  /** The monitor reads a queue of its own, so an event may come after `close`: it is not told. */
-  private tell(change: boolean | undefined): void {
-    if (change !== undefined && this.socket?.closed === false) this.options.onConnection(change);
+  private tellChange(isConnected: boolean): void {
+    this.isConnected = isConnected;
+    this.options.onConnection(isConnected);
   }
 
   private armCure(socket: Subscriber): void {
     if (this.options.mode !== "connect" || socket.closed) return;
-    this.cancelCure?.();
-    this.cancelCure = this.options.timers.after(ZOMBIE_AFTER_MS, () => {
+    this.disarmCure();
+    this.cancelCure = this.options.timers.after(LIMITS.zmqZombieMs.value, () => {
       this.cancelCure = undefined;
       if (socket.closed) return;
       try {
@@ -166,13 +208,9 @@ export class ZmqSource {
       }
     });
   }
-}
 
-/** libzmq's failures carry a code; what a callback throws does not. */
-function isErrnoException(error: unknown): error is Error & { readonly errno: number } {
-  return error instanceof Error && "errno" in error && typeof error.errno === "number";
-}
-
-function socketFailed(address: string, cause: unknown): KvEventsError {
-  return new KvEventsError("engine_socket_failed", `the socket of ${address} failed`, { cause });
+  private disarmCure(): void {
+    this.cancelCure?.();
+    this.cancelCure = undefined;
+  }
 }

@@ -11,11 +11,11 @@
 import type { RankAnswer } from "@kv-group-bridge/gateway";
 import { KvEventsError, parseDpRank } from "@kv-group-bridge/protocol";
 import { type FaultCounts, FaultyPath } from "./faulty-path.ts";
-import { InProcessPath } from "./in-process-path.ts";
+import { InProcessPath, type InProcessPathOptions } from "./in-process-path.ts";
 import { REPLAY_MODES, type ReplayMode } from "./recorded-engine.ts";
 import { SeededRandomness } from "./sim/seeded-randomness.ts";
 import { engineConfigOfTrace } from "./trace-engine.ts";
-import { openTrace } from "./trace-file.ts";
+import { openTrace, type TraceEngine } from "./trace-file.ts";
 
 /** What is wrong with an answer. */
 export type FaultyVerdict = "above" | "below" | "not_healed" | "state_differs";
@@ -63,20 +63,9 @@ const SETTLE_RATE = 0.5;
 /** Plays one file to its end under one seed. Rejects with KvEventsError("trace_invalid"). */
 export async function verifyFaults(file: string, seed: number): Promise<FaultyReport> {
   const trace = await openTrace(file);
-  const dpRank = parseDpRank(trace.engine.dp_rank);
-  if (dpRank === undefined) throw new KvEventsError("trace_invalid", `${file}: dp_rank`);
   const dice = new SeededRandomness(seed ^ 0x5eed);
   const mode = dice.pick(REPLAY_MODES);
-  const options = {
-    dpRank,
-    engine: engineConfigOfTrace(trace.engine),
-    seed: SEED,
-    ...(trace.engine.topic === undefined ? {} : { topic: trace.engine.topic }),
-    fanOut: {
-      snapshotChunkBlocks: dice.between(1, 200),
-      queueBytes: dice.pick([2_000, 20_000, 2_000_000]),
-    },
-  };
+  const options = pathOptions(file, trace.engine, dice);
   const faulty = new FaultyPath(options, mode, seed);
   const faultless = new InProcessPath(options);
   const counts = { lookups: 0, equal: 0, above: 0, lower: 0, wrong: 0, stale: 0, unjudged: 0 };
@@ -98,33 +87,20 @@ export async function verifyFaults(file: string, seed: number): Promise<FaultyRe
     const isSettled = dice.chance(SETTLE_RATE) && faulty.settle();
     const truth = faultless.score(prompt);
     const answer = faulty.score(prompt);
-    const verdict = judge(answer, truth, {
-      native,
-      mode,
-      isSettled,
-      isCurrent: faulty.isCurrent,
-      isUpperBoundOnly,
-    });
-    if (verdict === "equal" || verdict === "lower") counts[verdict] += 1;
-    else if (verdict === "stale" || verdict === "unjudged") counts[verdict] += 1;
-    else {
-      counts[verdict === "above" ? "above" : "wrong"] += 1;
-      mismatch ??= {
-        verdict,
-        line,
-        predicted: answer.reusableTokens,
-        native,
-        state: answer.state,
-        reasons: answer.reasons,
-        faultless: truth.reusableTokens,
-        faultlessState: truth.state,
-      };
+    const { isCurrent } = faulty;
+    const verdict = judge(answer, truth, { native, mode, isSettled, isCurrent, isUpperBoundOnly });
+    if (!isWrong(verdict)) {
+      counts[verdict] += 1;
+      continue;
     }
+    counts[verdict === "above" ? "above" : "wrong"] += 1;
+    mismatch ??= mismatchOf(verdict, line, native, answer, truth);
   }
-  const hasSettled = faulty.settle();
+  const isHealed = faulty.settle() || mode === "absent";
   faulty.close();
   faultless.gateway.close();
-  const isHealed = hasSettled || mode === "absent";
+  const isRight = unsupported !== undefined || (counts.above === 0 && counts.wrong === 0);
+  const isGood = counts.lookups > 0 && isHealed && isRight;
   return {
     file,
     vllm,
@@ -134,12 +110,58 @@ export async function verifyFaults(file: string, seed: number): Promise<FaultyRe
     faults: faulty.counts,
     unsupported,
     mismatch,
-    isGood:
-      counts.lookups > 0 &&
-      isHealed &&
-      (unsupported !== undefined || (counts.above === 0 && counts.wrong === 0)),
+    isGood,
   };
 }
+
+function pathOptions(
+  file: string,
+  engine: TraceEngine,
+  dice: SeededRandomness,
+): InProcessPathOptions {
+  const dpRank = parseDpRank(engine.dp_rank);
+  if (dpRank === undefined) throw new KvEventsError("trace_invalid", `${file}: dp_rank`);
+  return {
+    dpRank,
+    engine: engineConfigOfTrace(engine),
+    seed: SEED,
+    ...(engine.topic === undefined ? {} : { topic: engine.topic }),
+    fanOut: {
+      snapshotChunkBlocks: dice.between(1, 200),
+      queueBytes: dice.pick([2_000, 20_000, 2_000_000]),
+    },
+  };
+}
+
+function isWrong(verdict: Verdict): verdict is FaultyVerdict {
+  return (
+    verdict === "above" ||
+    verdict === "below" ||
+    verdict === "not_healed" ||
+    verdict === "state_differs"
+  );
+}
+
+function mismatchOf(
+  verdict: FaultyVerdict,
+  line: number,
+  native: number,
+  answer: RankAnswer,
+  truth: RankAnswer,
+): FaultyMismatch {
+  return {
+    verdict,
+    line,
+    predicted: answer.reusableTokens,
+    native,
+    state: answer.state,
+    reasons: answer.reasons,
+    faultless: truth.reusableTokens,
+    faultlessState: truth.state,
+  };
+}
+
+type Verdict = FaultyVerdict | "equal" | "lower" | "stale" | "unjudged";
 
 interface Circumstances {
   readonly native: number;
@@ -153,7 +175,7 @@ function judge(
   answer: RankAnswer,
   truth: RankAnswer,
   { native, mode, isSettled, isCurrent, isUpperBoundOnly }: Circumstances,
-): FaultyVerdict | "equal" | "lower" | "stale" | "unjudged" {
+): Verdict {
   const isStale = answer.state === "stale" || answer.state === "unknown";
   if (isSettled && isStale && truth.state !== answer.state) return "not_healed";
   if (isStale) return "stale";

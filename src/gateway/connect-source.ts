@@ -64,15 +64,24 @@ export interface ConnectSourceOptions {
   readonly clock: Clock;
 }
 
+/** How a connection that is dead without a word is noticed. Default: the limits. */
+export interface KeepaliveOptions {
+  readonly keepaliveIntervalMs?: number;
+  readonly keepaliveTimeoutMs?: number;
+}
+
 /**
  * A gRPC transport to one bridge over its own HTTP/2 connection with keepalive and wide windows.
  */
-export function grpcTransport(address: BridgeAddress): BridgeTransport {
+export function grpcTransport(
+  address: BridgeAddress,
+  keepalive: KeepaliveOptions = {},
+): BridgeTransport {
   const sessions = new WideSessionManager(
     address.url,
     {
-      pingIntervalMs: LIMITS.keepaliveIntervalMs.value,
-      pingTimeoutMs: LIMITS.keepaliveTimeoutMs.value,
+      pingIntervalMs: keepalive.keepaliveIntervalMs ?? LIMITS.keepaliveIntervalMs.value,
+      pingTimeoutMs: keepalive.keepaliveTimeoutMs ?? LIMITS.keepaliveTimeoutMs.value,
       connectTimeoutMs: LIMITS.connectTimeoutMs.value,
     },
     address.tls ?? {},

@@ -137,11 +137,10 @@ export class Gateway {
   }
 
   /**
-   * The worker of this name has another address or other ranks; what is not given has its default,
-   * as in `addWorker`. Ranks that stay keep what is known of them, stale until the bridge at the new
-   * address has started their streams; ranks that go are forgotten at once, new ones begin. Settings
-   * that are the same do nothing. Fails with `config_invalid`, `worker_unknown` or `worker_limit`;
-   * then nothing has changed.
+   * The worker of this name has another address or other ranks. Ranks that stay keep what is known
+   * of them, stale until the bridge at the new address has started their streams; ranks that go are
+   * forgotten at once, new ones begin. The same settings do nothing. Fails with `config_invalid`,
+   * `worker_unknown` or `worker_limit`; then nothing has changed.
    */
   updateWorker(settings: WorkerSettings): void {
     const checked = checkWorker(settings);

@@ -27,6 +27,7 @@ export {
   type BridgeTransport,
   type ClientTls,
   grpcTransport,
+  type KeepaliveOptions,
   type StreamHandlers,
 } from "./connect-source.ts";
 export { createGateway, Gateway } from "./gateway.ts";

@@ -1,8 +1,7 @@
 /**
  * What it is: what the gateway knows of one rank: the facts of its stream, and the only writer of
  * its entries in the index. One message is applied whole or not at all.
- * Owns: epoch, cursor, completeness, engine description, media of the view, and the rank's
- * handle.
+ * Owns: cursor, completeness, engine description, media of the view, and the rank's handle.
  * Invariants: the entries of the index are those of `epoch` up to `cursor`, less what was
  * forgotten; whenever something was forgotten that the bridge still counts as sent, `isWithdrawn`
  * says so until the next start.
@@ -22,7 +21,6 @@ import {
 import type { EngineDescription as WireEngine } from "@kv-group-bridge/gen/kvgroup/v1/engine_pb";
 import { ALL, type PrefixIndex, type RankHandle } from "@kv-group-bridge/prefix-index";
 import {
-  type Cursor,
   contains,
   type EngineDescription,
   engineDescriptionFromWire,
@@ -39,6 +37,7 @@ import { checkStart, type ExpectedStart, type MessageRefusal } from "./check-sta
 import { MediaTable } from "./media.ts";
 import { rankLayout } from "./rank-layout.ts";
 import type { MessageProgress } from "./subscription.ts";
+import { ViewCursor } from "./view-cursor.ts";
 
 /** How far a message led, or why it was refused. */
 export type Applied =
@@ -77,16 +76,9 @@ export class RankView implements ViewFacts {
   groupKinds: ReadonlyMap<number, string> = NO_KINDS;
   private readonly options: RankViewOptions;
   private readonly media = new MediaTable();
-  private cursor: Cursor | undefined = undefined;
-  /** The bridge process that led to `cursor`; 0 = it did not say. */
-  private instance = 0n;
+  private readonly place = new ViewCursor();
   private nextChunk = 0;
   private expectsStart = true;
-  /** Where the stream was asked to go on, until its start has come. */
-  private asked: Cursor | undefined = undefined;
-  /** Something was taken back after the batch at `cursor`. */
-  private isCursorPassed = false;
-  private isCursorForgotten = false;
 
   constructor(options: RankViewOptions) {
     this.options = options;
@@ -95,7 +87,7 @@ export class RankView implements ViewFacts {
 
   /** The last sequence number applied; undefined = none. */
   get sequenceNumber(): bigint | undefined {
-    return this.cursor?.sequence;
+    return this.place.current?.sequence;
   }
 
   /** Gives the rank's entries and handle back to the index. Nothing may follow. */
@@ -103,32 +95,22 @@ export class RankView implements ViewFacts {
     this.options.index.retireRank(this.rank);
   }
 
-  /**
-   * Where a new stream may go on: the view is whole for that cursor and nothing of it was dropped on
-   * this side. Undefined = only a snapshot will do.
-   */
+  /** Where a new stream may go on: the view is whole for that cursor. Else only a snapshot will do. */
   get resumePoint(): ResumePoint | undefined {
-    const { cursor, instance } = this;
     const isWhole = this.isSnapshotWhole && !this.isWithdrawn && !this.isLimited;
-    if (cursor === undefined || instance === 0n || !isWhole) return undefined;
-    // Another process may not know of the withdrawal at that cursor, and so count the blocks as sent.
-    if (this.isCursorPassed || this.isCursorForgotten) return undefined;
-    return { cursor, instance };
+    return isWhole ? this.place.resumePoint : undefined;
   }
 
   /** There is no `resumePoint` any more until the next snapshot. What is known stays. */
   forgetCursor(): void {
-    this.isCursorForgotten = true;
+    this.place.forget();
   }
 
-  /**
-   * A new stream begins: its first message must be a start. What is known stays until then. Returns
-   * where the stream is to be asked to go on.
-   */
+  /** A new stream begins; until its start all stays. It is to be asked to go on from the result. */
   beginStream(): ResumePoint | undefined {
     const resume = this.resumePoint;
     this.expectsStart = true;
-    this.asked = resume?.cursor;
+    this.place.ask(resume);
     return resume;
   }
 
@@ -156,13 +138,12 @@ export class RankView implements ViewFacts {
   }
 
   private start(start: Start): Applied {
-    const checked = checkStart(start, this.options, this.asked);
+    const checked = checkStart(start, this.options, this.place.asked);
     if (typeof checked === "string") return refuse(checked);
     const { cursor, engine } = checked;
-    if (!start.isResumed) this.forget(cursor);
-    this.asked = undefined;
+    if (!start.isResumed) this.forget();
+    this.place.start(cursor, start.instance, start.isResumed);
     this.expectsStart = false;
-    this.instance = start.instance;
     this.isComplete = start.completeness === Completeness.COMPLETE;
     this.hasUnplacedBlocks = start.unplacedBlocks > 0n;
     this.isEngineConnected = start.isEngineConnected;
@@ -174,18 +155,15 @@ export class RankView implements ViewFacts {
     return refuse("engine_changed");
   }
 
-  /** Everything known is void; a snapshot at `cursor` follows. */
-  private forget(cursor: Cursor): void {
+  /** Everything known is void; a snapshot follows. */
+  private forget(): void {
     this.options.index.clear(this.rank, ALL, ALL);
     this.media.reset();
-    this.cursor = cursor;
     this.nextChunk = 0;
     this.hasView = true;
     this.isSnapshotWhole = false;
     this.isWithdrawn = false;
     this.isLimited = false;
-    this.isCursorPassed = false;
-    this.isCursorForgotten = false;
   }
 
   private snapshotChunk(chunk: SnapshotChunk): Applied {
@@ -202,7 +180,7 @@ export class RankView implements ViewFacts {
   }
 
   private batch(message: Batch): Applied {
-    const { cursor } = this;
+    const cursor = this.place.current;
     invariant(cursor !== undefined, "a start sets the cursor");
     const { batch } = message;
     const sequence = batch === undefined ? undefined : parseSequenceNumber(batch.sequenceNumber);
@@ -223,9 +201,8 @@ export class RankView implements ViewFacts {
     if (verdict === "unknown_operation") this.withdrawAll();
     else if (verdict !== "sound") return refuse(verdict);
     else this.write(batch.events);
-    this.cursor = { epoch: cursor.epoch, sequence };
-    this.isCursorPassed = false;
-    this.setCatchingUp(message.isCatchingUp);
+    this.place.advance(sequence);
+    this.setEngine(this.isEngineConnected, message.isCatchingUp);
     this.setCompleteness(
       message.completeness === Completeness.COMPLETE,
       message.unplacedBlocks > 0n,
@@ -235,20 +212,17 @@ export class RankView implements ViewFacts {
 
   private heartbeat(heartbeat: Heartbeat): Applied {
     const theirs = parseCursor(heartbeat.cursor);
-    invariant(this.cursor !== undefined, "a start sets the cursor");
-    if (theirs === undefined || !contains(this.cursor, theirs)) return refuse("cursor_behind");
-    if (heartbeat.isEngineConnected !== this.isEngineConnected) {
-      this.isEngineConnected = heartbeat.isEngineConnected;
-      this.factsRevision++;
-    }
-    this.setCatchingUp(heartbeat.isCatchingUp);
+    const ours = this.place.current;
+    invariant(ours !== undefined, "a start sets the cursor");
+    if (theirs === undefined || !contains(ours, theirs)) return refuse("cursor_behind");
+    this.setEngine(heartbeat.isEngineConnected, heartbeat.isCatchingUp);
     return NOTHING;
   }
 
   private withdraw(message: Withdraw): Applied {
     withdrawScope(this.options.index, this.rank, this.media, message);
     this.options.counts.withdrawals++;
-    this.isCursorPassed = true;
+    this.place.pass();
     // The next batch says what the bridge thinks of its view since.
     this.setCompleteness(false, this.hasUnplacedBlocks);
     return NOTHING;
@@ -295,9 +269,7 @@ export class RankView implements ViewFacts {
     this.factsRevision++;
   }
 
-  /**
-   * It cannot be told what an unknown operation took away: everything of this rank is forgotten.
-   */
+  /** It cannot be told what an unknown operation took away: all of this rank is forgotten. */
   private withdrawAll(): void {
     this.options.index.clear(this.rank, ALL, ALL);
     this.options.counts.unknownOperations++;
@@ -305,8 +277,9 @@ export class RankView implements ViewFacts {
     this.factsRevision++;
   }
 
-  private setCatchingUp(isCatchingUp: boolean): void {
-    if (isCatchingUp === this.isCatchingUp) return;
+  private setEngine(isConnected: boolean, isCatchingUp: boolean): void {
+    if (isConnected === this.isEngineConnected && isCatchingUp === this.isCatchingUp) return;
+    this.isEngineConnected = isConnected;
     this.isCatchingUp = isCatchingUp;
     this.factsRevision++;
   }

@@ -120,15 +120,15 @@ export function checkWorker(settings: WorkerSettings): CheckedWorker {
 }
 
 function checkRanks(given: readonly number[] | undefined): readonly DpRank[] {
-  const ranks: DpRank[] = [];
+  const ranks = new Set<DpRank>();
   for (const value of given ?? [0]) {
     const rank = parseDpRank(value);
     if (rank === undefined) throw invalid("dpRanks: not uint32");
-    if (ranks.includes(rank)) throw invalid("dpRanks: a rank stands twice");
-    ranks.push(rank);
+    if (ranks.has(rank)) throw invalid("dpRanks: a rank stands twice");
+    ranks.add(rank);
   }
-  if (ranks.length === 0) throw invalid("dpRanks: empty");
-  return ranks.sort((a, b) => a - b);
+  if (ranks.size === 0) throw invalid("dpRanks: empty");
+  return [...ranks].sort((a, b) => a - b);
 }
 
 function invalid(path: string): KvEventsError {

@@ -4,6 +4,7 @@
  * Refuses: values outside their range (undefined is returned, never a clamped value).
  * Does not do: any I/O or formatting of prompts.
  */
+import { invariant } from "@kv-group-bridge/runtime";
 
 declare const brand: unique symbol;
 type Brand<T, B extends string> = T & { readonly [brand]: B };
@@ -42,6 +43,26 @@ const MASK_64 = (1n << 64n) - 1n;
 /** The sequence number, or undefined when `value` is not a uint64. */
 export function parseSequenceNumber(value: bigint): SequenceNumber | undefined {
   return value >= 0n && value <= MASK_64 ? (value as SequenceNumber) : undefined;
+}
+
+/** The number of a process's first batch. */
+export const FIRST_SEQUENCE = knownSequence(0n);
+
+/** The number after `last`. */
+export function successorOf(last: SequenceNumber): SequenceNumber {
+  return knownSequence(last + 1n);
+}
+
+/** The number `batches` before, but never before the first. */
+export function sequenceBefore(sequence: SequenceNumber, batches: number): SequenceNumber {
+  const back = BigInt(batches);
+  return sequence < back ? FIRST_SEQUENCE : knownSequence(sequence - back);
+}
+
+function knownSequence(value: bigint): SequenceNumber {
+  const sequence = parseSequenceNumber(value);
+  invariant(sequence !== undefined, "a sequence number is a uint64");
+  return sequence;
 }
 
 /** The epoch, or undefined when `value` is not in 1 … 2^64 − 1. */

@@ -53,6 +53,7 @@ export {
   blockHashBytes,
   type DpRank,
   type Epoch,
+  FIRST_SEQUENCE,
   type GroupId,
   isUint32,
   parseByteHash,
@@ -63,6 +64,8 @@ export {
   parseSequenceFrame,
   parseSequenceNumber,
   type SequenceNumber,
+  sequenceBefore,
+  successorOf,
 } from "./ids.ts";
 export {
   type ChosenSeed,

@@ -303,6 +303,36 @@ export const LIMITS = {
     "bounded memory in libzmq",
     "libzmq drops, which shows as a gap",
   ),
+  zmqHeartbeatIntervalMs: limit(
+    5_000,
+    "milliseconds",
+    "ZMTP ping to the engine: it closes no connection when it is stopped or cut off",
+    "a ping is sent",
+  ),
+  zmqHeartbeatTimeoutMs: limit(
+    15_000,
+    "milliseconds",
+    "an engine whose process is busy still answers: libzmq does, in a thread of its own",
+    "the connection is closed and opened again; the rank is disconnected meanwhile",
+  ),
+  zmqZombieMs: limit(
+    1_000,
+    "milliseconds",
+    "libzmq never connects again after some failures; a normal loss is retried within one reconnectMinMs",
+    "the address is disconnected and connected again",
+  ),
+  replaySilenceMs: limit(
+    5_000,
+    "milliseconds",
+    "an engine answers between two batches, or within 0.1 s when idle",
+    "the replay request fails with timeout",
+  ),
+  replayRequestMs: limit(
+    30_000,
+    "milliseconds",
+    "the whole of vLLM's default buffer takes a few seconds",
+    "the replay request fails with timeout; what came until then counts",
+  ),
 } as const satisfies Record<string, Limit>;
 
 /** Name of a bound. */

@@ -13,6 +13,7 @@ import { type Client, Code, ConnectError, createClient } from "@connectrpc/conne
 import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
 import {
   BridgeService,
+  CursorSchema,
   HeartbeatSchema,
   KeySchemeSchema,
   Projection,
@@ -229,6 +230,7 @@ test("refusals carry their code and their reason", async () => {
     [{ dpRank: 1 }, Code.NotFound, "rank_unknown"],
     [{ projection: Projection.ENGINE }, Code.PermissionDenied, "projection_not_allowed"],
     [{ projection: 77 as Projection }, Code.InvalidArgument, "projection_unknown"],
+    [{ resume: create(CursorSchema) }, Code.InvalidArgument, "cursor_invalid"],
     [{ keyScheme: wrongScheme }, Code.FailedPrecondition, "key_scheme_differs"],
     [{ keyScheme: wrongSeed }, Code.FailedPrecondition, "key_seed_differs"],
   ];
@@ -262,7 +264,29 @@ test("describe tells ranks in order with their subscribers and counters", async 
     [0, 0],
     [4, 1],
   ]);
+  expect(description.ranks[1]?.instance).toBe(1n);
   expect(description.ranks[1]?.counters).toMatchObject({ batches: 7n, "subscriber.starts": 1n });
+});
+
+test("a subscriber goes on from its cursor, and describe counts it", async () => {
+  const { client, rank } = await serve();
+  rank.store(1);
+  rank.store(2);
+  const resume = create(CursorSchema, { epoch: rank.epoch, sequenceNumber: 1n });
+  const { next } = follow(client, { resume, resumeInstance: 1n });
+  const start = await next();
+  if (start.case !== "start") throw new TypeError("a stream begins with its start");
+  expect(start.value).toMatchObject({ isResumed: true, instance: 1n, cursor: resume });
+  const batch = await next();
+  expect(batch.case === "batch" && batch.value.batch?.sequenceNumber).toBe(2n);
+  const { ranks } = await client.describe({});
+  expect(ranks[0]?.counters).toMatchObject({
+    "subscriber.starts": 1n,
+    "subscriber.resumed": 1n,
+    "subscriber.snapshot_chunks": 0n,
+    "ring.batches": 2n,
+  });
+  expect(ranks[0]?.counters["ring.bytes"]).toBeGreaterThan(0n);
 });
 
 test("shutdown ends every stream with UNAVAILABLE, and nothing stays open", async () => {

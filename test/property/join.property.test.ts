@@ -1,8 +1,9 @@
-// Goal: a gateway that joined at any moment, at any speed, through any number of overflows, answers as one that was
-// there from the start.
+// Goal: a gateway that joined at any moment, at any speed, through any number of overflows and reconnects, answers as
+// one that was there from the start.
 // Method: real recordings are played; followers join at seeded random positions with snapshot pieces of one to a few
-// blocks, queues that overflow, and reading that stops and starts. Whenever a follower has read everything, its
-// answers are compared with those of the first gateway.
+// blocks, queues that overflow, connections that are cut at any message, a ring that is too small for some who come
+// back, and reading that stops and starts. Whenever a follower has read everything, its answers are compared with those
+// of the first gateway, which is never cut.
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { InProcessPath, type PathFollower } from "../../src/cli/dist/in-process-path.js";
@@ -31,15 +32,21 @@ test.each(cases)("late followers of %s answer as the first one (seed %i)", async
     dpRank,
     engine: engineConfigOfTrace(trace.engine),
     seed: "sixteen characters",
-    fanOut: { snapshotChunkBlocks: dice.int(1, 9), queueBytes: 900 },
+    fanOut: { snapshotChunkBlocks: dice.int(1, 9), queueBytes: 900, resumeRingBytes: 3000 },
   });
   const followers: PathFollower[] = [];
   let compared = 0;
+  let cuts = 0;
   for await (const entry of trace.entries) {
     if (entry.type === "frame") {
       path.receive(entry.frames);
       if (followers.length < 6 && dice.chance(0.02)) followers.push(path.join());
-      for (const follower of followers) if (dice.chance(0.15)) follower.drain(dice.int(1, 30));
+      for (const follower of followers) {
+        if (dice.chance(0.15)) follower.drain(dice.int(1, 30));
+        if (!dice.chance(0.05)) continue;
+        follower.cut();
+        cuts += 1;
+      }
       continue;
     }
     if (entry.type === "restart") {
@@ -63,7 +70,11 @@ test.each(cases)("late followers of %s answer as the first one (seed %i)", async
   }
   expect(followers.length).toBeGreaterThan(0);
   expect(compared).toBeGreaterThan(50);
-  expect(path.fanOut.counters().overflows, "queues overflowed on the way").toBeGreaterThan(0);
+  const { overflows, resumed, starts } = path.fanOut.counters();
+  expect(overflows, "queues overflowed on the way").toBeGreaterThan(0);
+  expect(resumed, "some went on from their cursors").toBeGreaterThan(0);
+  expect(starts - resumed, "some did not").toBeGreaterThan(followers.length);
+  expect(cuts, "connections were cut").toBeGreaterThan(20);
   path.fanOut.audit();
   for (const follower of followers) follower.gateway.audit();
 });

@@ -36,6 +36,7 @@ import {
   type Namespace,
   PLAIN,
   PrefixState,
+  type ResumePoint,
   writeKey,
 } from "../../../src/protocol/dist/index.js";
 
@@ -139,6 +140,7 @@ export function start(more: StartInit = {}): SubscribeResponse {
         projection: Projection.PREFIX_KEYS,
         isEngineConnected: true,
         heartbeatIntervalMs: 5000,
+        instance: 3n,
         ...more,
       },
     },
@@ -181,13 +183,17 @@ export function withdraw(groupId?: number, medium?: string): SubscribeResponse {
   return create(SubscribeResponseSchema, { message: { case: "withdraw", value: scope } });
 }
 
-export function heartbeat(sequence?: number, isEngineConnected = true): SubscribeResponse {
+export function heartbeat(
+  sequence?: number,
+  isEngineConnected = true,
+  isCatchingUp = false,
+): SubscribeResponse {
   const cursor = {
     epoch: 7n,
     ...(sequence === undefined ? {} : { sequenceNumber: BigInt(sequence) }),
   };
   return create(SubscribeResponseSchema, {
-    message: { case: "heartbeat", value: { cursor, isEngineConnected } },
+    message: { case: "heartbeat", value: { cursor, isEngineConnected, isCatchingUp } },
   });
 }
 
@@ -210,12 +216,13 @@ export class HandBridge implements BridgeSource {
   readonly streams: {
     readonly dpRank: number;
     readonly handlers: StreamHandlers;
+    readonly resume: ResumePoint | undefined;
     isOpen: boolean;
   }[] = [];
   isClosed = false;
 
-  open(dpRank: number, handlers: StreamHandlers): () => void {
-    const stream = { dpRank, handlers, isOpen: true };
+  open(dpRank: number, handlers: StreamHandlers, resume: ResumePoint | undefined): () => void {
+    const stream = { dpRank, handlers, resume, isOpen: true };
     this.streams.push(stream);
     return () => {
       stream.isOpen = false;

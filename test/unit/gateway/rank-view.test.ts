@@ -2,16 +2,11 @@ import { create } from "@bufbuild/protobuf";
 import {
   Completeness,
   Projection,
-  type SubscribeResponse,
   SubscribeResponseSchema,
 } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import { KvGroupEvent_Operation as Operation } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
 import { expect, test } from "vitest";
-import { newApplyCounts } from "../../../src/gateway/dist/apply.js";
-import { PromptKeys } from "../../../src/gateway/dist/prompt-keys.js";
-import { RankView } from "../../../src/gateway/dist/rank-view.js";
-import { ALL, PrefixIndex, ScoreBuffer } from "../../../src/prefix-index/dist/index.js";
-import { LIMITS, PLAIN, parseDpRank } from "../../../src/protocol/dist/index.js";
+import { LIMITS } from "../../../src/protocol/dist/index.js";
 import {
   batch,
   chunk,
@@ -19,7 +14,6 @@ import {
   engine,
   FULL_4,
   FULL_GROUP,
-  HASHER,
   heartbeat,
   KEY_SCHEME,
   liveWith,
@@ -27,52 +21,9 @@ import {
   type StartInit,
   start,
   store,
-  tokensTo,
   withdraw,
 } from "./messages.ts";
-
-class Bench {
-  readonly index: PrefixIndex;
-  readonly view: RankView;
-  readonly counts = newApplyCounts();
-  readonly scores = new ScoreBuffer();
-
-  constructor(maxEntriesPerRank = 1_000_000) {
-    const dpRank = parseDpRank(0);
-    if (dpRank === undefined) throw new TypeError("0 is a rank");
-    this.index = new PrefixIndex({ maxNodes: 1_000_000, maxEntriesPerRank });
-    const { index, counts } = this;
-    this.view = new RankView({ index, dpRank, keyScheme: KEY_SCHEME, counts });
-  }
-
-  /** The refusals of the messages, or "" for each that was taken. */
-  take(...messages: readonly SubscribeResponse[]): readonly string[] {
-    const refusals = messages.map((message) => {
-      const applied = this.view.apply(message);
-      return applied.ok ? "" : applied.error;
-    });
-    this.index.audit();
-    return refusals;
-  }
-
-  /** What the rank would reuse of the tokens 1 … n. */
-  score(n: number): number {
-    const keys = new PromptKeys(HASHER);
-    keys.reset(tokensTo(n), HASHER.rootWords(PLAIN));
-    this.index.score(keys, n, this.scores);
-    return this.scores.reusableTokensAt(0);
-  }
-
-  entries(groupId = 0, mediumId = ALL): number {
-    return this.index.groupEntryCount(this.view.rank, groupId, mediumId);
-  }
-}
-
-function live(...events: Parameters<typeof liveWith>): Bench {
-  const bench = new Bench();
-  for (const refusal of bench.take(...liveWith(...events))) expect(refusal).toBe("");
-  return bench;
-}
+import { Bench, live } from "./view-bench.ts";
 
 const HYBRID: EngineInit = {
   ...FULL_4,
@@ -122,7 +73,11 @@ test("a message of an unknown kind is ignored and counted", () => {
 for (const [name, more, refusal] of [
   ["another rank", { dpRank: 1 }, "rank_differs"],
   ["no epoch", { cursor: { epoch: 0n } }, "start_invalid"],
-  ["a resumption nobody asked for", { isResumed: true }, "start_invalid"],
+  [
+    "a resumption from elsewhere",
+    { isResumed: true, cursor: { epoch: 7n, sequenceNumber: 5n } },
+    "start_invalid",
+  ],
   ["another projection", { projection: Projection.ENGINE }, "start_invalid"],
   ["another scheme", { keyScheme: { ...KEY_SCHEME, id: "hsip24/1" } }, "key_scheme_differs"],
   [

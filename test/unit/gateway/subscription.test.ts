@@ -1,18 +1,25 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import {
+  type MessageProgress,
   Subscription,
   type SubscriptionError,
   type SubscriptionInput,
   type SubscriptionState,
 } from "../../../src/gateway/dist/subscription.js";
 import { LIMITS } from "../../../src/protocol/dist/index.js";
+import { tableRows } from "../../tidy/tables.ts";
+
+const PROTOCOL = join(import.meta.dirname, "../../../docs/protocol.md");
 
 const STALE_MS = 1_000;
 const MAX = LIMITS.reconnectMaxMs.value;
 const START: SubscriptionInput = { type: "start" };
 const TIMER: SubscriptionInput = { type: "timer" };
 const ended = (error: SubscriptionError): SubscriptionInput => ({ type: "stream_ended", error });
-const message = (progress: "started" | "snapshot_whole" | "none"): SubscriptionInput => ({
+const MOVED: SubscriptionInput = { type: "address_changed" };
+const message = (progress: MessageProgress): SubscriptionInput => ({
   type: "message",
   progress,
 });
@@ -65,6 +72,8 @@ const TABLE: readonly (readonly [
   ["stopped", REFUSED, "stopped", ""],
   ["stopped", ENDED, "stopped", ""],
   ["stopped", TIMER, "stopped", ""],
+  ["stopped", message("resumed"), "stopped", ""],
+  ["stopped", MOVED, "stopped", ""],
   ["stopped", STOP, "stopped", ""],
   ["connecting", START, "connecting", ""],
   ["connecting", OPENED, "connecting", ""],
@@ -73,6 +82,8 @@ const TABLE: readonly (readonly [
   ["connecting", REFUSED, "backoff", BACKOFF],
   ["connecting", ENDED, "backoff", "set_timer 100, state_changed"],
   ["connecting", TIMER, "backoff", BACKOFF],
+  ["connecting", message("resumed"), "live", "set_timer 1000, state_changed"],
+  ["connecting", MOVED, "connecting", "close_stream, set_timer 10000, state_changed, open_stream"],
   ["connecting", STOP, "stopped", "close_stream, clear_timer, state_changed"],
   ["snapshot", START, "snapshot", ""],
   ["snapshot", OPENED, "snapshot", ""],
@@ -82,6 +93,7 @@ const TABLE: readonly (readonly [
   ["snapshot", REFUSED, "backoff", BACKOFF],
   ["snapshot", ENDED, "backoff", "set_timer 100, state_changed"],
   ["snapshot", TIMER, "snapshot", "set_timer 1000"],
+  ["snapshot", MOVED, "connecting", "close_stream, set_timer 10000, state_changed, open_stream"],
   ["snapshot", STOP, "stopped", "close_stream, clear_timer, state_changed"],
   ["live", START, "live", ""],
   ["live", OPENED, "live", ""],
@@ -90,6 +102,7 @@ const TABLE: readonly (readonly [
   ["live", REFUSED, "backoff", BACKOFF],
   ["live", ENDED, "backoff", "set_timer 100, state_changed"],
   ["live", TIMER, "live", "set_timer 1000"],
+  ["live", MOVED, "connecting", "close_stream, set_timer 10000, state_changed, open_stream"],
   ["live", STOP, "stopped", "close_stream, clear_timer, state_changed"],
   ["backoff", START, "backoff", ""],
   ["backoff", OPENED, "backoff", ""],
@@ -99,8 +112,27 @@ const TABLE: readonly (readonly [
   ["backoff", REFUSED, "backoff", ""],
   ["backoff", ENDED, "backoff", ""],
   ["backoff", TIMER, "connecting", "set_timer 10000, state_changed, open_stream"],
+  ["backoff", message("resumed"), "backoff", ""],
+  ["backoff", MOVED, "connecting", "set_timer 10000, state_changed, open_stream"],
   ["backoff", STOP, "stopped", "clear_timer, state_changed"],
 ];
+
+const nameOf = (input: SubscriptionInput): string =>
+  input.type === "message" ? `message: ${input.progress}` : input.type;
+
+test("docs/protocol.md shows every pair that has an effect, and no other", () => {
+  const shown = tableRows(readFileSync(PROTOCOL, "utf8"), "subscription-machine");
+  const expected = TABLE.filter(([state, , next, effect]) => effect !== "" || state !== next).map(
+    ([state, input, next, effect]) => {
+      const output = effect
+        .replace("set_timer 10000", "set_timer connectTimeoutMs")
+        .replace("set_timer 1000", "set_timer staleAfterMs")
+        .replace("set_timer 100", "set_timer pause");
+      return [state, nameOf(input), next, output];
+    },
+  );
+  expect(shown).toEqual(expected);
+});
 
 for (const [state, input, next, effect] of TABLE) {
   const name = input.type === "message" ? `message ${input.progress}` : input.type;
@@ -216,4 +248,55 @@ test("a bridge that accepts and says nothing is left after the connect time-out"
   subscription.step({ type: "stream_opened" }, 5);
   expect(outputs(subscription, TIMER, LIMITS.connectTimeoutMs.value)).toBe(BACKOFF);
   expect(subscription.lastError).toBe("bridge_unreachable");
+});
+
+test("a view goes on with the first start only: anything else is our bug", () => {
+  for (const state of ["snapshot", "live"] as const) {
+    expect(() => at(state).step(message("resumed"), 0)).toThrow("first start only");
+  }
+});
+
+test("a stream that goes on is live at once, and its error is over", () => {
+  const subscription = at("backoff");
+  subscription.step(TIMER, 0);
+  expect(subscription.lastError).toBe("bridge_unreachable");
+  subscription.step(message("resumed"), 5);
+  expect(subscription.lastError).toBeUndefined();
+  expect(subscription.trouble(5 + STALE_MS - 1)).toBeUndefined();
+  expect(subscription.trouble(5 + STALE_MS)).toBe("silent");
+});
+
+test("a refused cursor is answered at once without it, the second in a row backs off", () => {
+  const refused = ended("resume_refused");
+  const subscription = at("connecting");
+  expect(outputs(subscription, refused)).toBe("set_timer 0, state_changed");
+  for (const delayMs of [100, 200, 400]) {
+    subscription.step(TIMER, 0);
+    expect(outputs(subscription, refused)).toBe(`set_timer ${delayMs}, state_changed`);
+  }
+  // A start in between makes the next one a first one again.
+  for (const progress of ["started", "resumed"] as const) {
+    subscription.step(TIMER, 0);
+    subscription.step(message(progress), 0);
+    expect(outputs(subscription, refused)).toBe("set_timer 0, state_changed");
+  }
+  // Another error in between does not.
+  subscription.step(TIMER, 0);
+  subscription.step(ended("bridge_failed"), 0);
+  subscription.step(TIMER, 0);
+  expect(outputs(subscription, refused)).not.toContain("set_timer 0,");
+});
+
+test("another address begins the back-off anew and clears the old one's error", () => {
+  const subscription = make(1 - 2 ** -20);
+  subscription.step(START, 0);
+  for (let i = 0; i < 6; i++) {
+    subscription.step(ended("permission_denied"), 0);
+    subscription.step(TIMER, 0);
+    subscription.step(ended("bridge_failed"), 0);
+    subscription.step(TIMER, 0);
+  }
+  subscription.step(MOVED, 0);
+  expect(subscription.lastError).toBeUndefined();
+  expect(outputs(subscription, ended("bridge_failed"))).toBe("set_timer 199, state_changed");
 });
