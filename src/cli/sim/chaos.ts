@@ -58,6 +58,11 @@ export class Chaos {
     }
   }
 
+  /** True while no fault lasts. */
+  get isQuiet(): boolean {
+    return this.lasting.size === 0;
+  }
+
   /** When the last fault ended by itself. */
   get lastEndMs(): number {
     return this.endedAtMs;

@@ -185,6 +185,9 @@ class Simulation {
       this.clock.advance(1000);
     }
     this.note("calm");
+    // With nothing wrong any more it is as at the end, unless an engine has not shown all of its groups yet.
+    const isWhole = this.chaos.isQuiet && !this.plan.isLearnt && this.endRule() === "equal";
+    if (isWhole) this.judgeEnd("equal");
     for (const gateway of this.gateways) {
       this.judge.atCalm(gateway, this.engines.currentAnswers);
     }
