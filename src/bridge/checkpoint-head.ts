@@ -63,6 +63,9 @@ const headSchema = z.strictObject({
   fingerprint: z.string().max(128),
   dpRank: parsed(z.number(), parseDpRank),
   epoch: parsed(uint64, (value) => parseEpoch(BigInt(value))),
+  instance: parsed(uint64, (value) => parseEpoch(BigInt(value))).transform(
+    (value): bigint => value,
+  ),
   gate: z.strictObject({
     last: sequence,
     digests: z.array(z.tuple([sequence, digest])).max(LIMITS.duplicateDigests.value),

@@ -4,14 +4,8 @@
  * Refuses: nothing.
  * Does not do: encode (checkpoint-head.ts does) or judge whether the engine is still the same one.
  */
-import type { DpRank, Epoch, GroupId, SequenceNumber } from "@kv-group-bridge/protocol";
-
-/** What the sequence gate remembers. */
-export interface GateMemory {
-  readonly last: SequenceNumber;
-  /** Digests of the last payloads, oldest first. */
-  readonly digests: readonly (readonly [SequenceNumber, string])[];
-}
+import type { DpRank, Epoch, GroupId } from "@kv-group-bridge/protocol";
+import type { GateMemory } from "./gate-step.ts";
 
 /** What was learnt of one group. */
 export interface GroupMemory {
@@ -43,6 +37,8 @@ export interface CheckpointHead {
   readonly fingerprint: string;
   readonly dpRank: DpRank;
   readonly epoch: Epoch;
+  /** The process that wrote it; see kvgroup.v1.Start. */
+  readonly instance: bigint;
   readonly gate: GateMemory;
   readonly isComplete: boolean;
   readonly facts: FactsMemory;

@@ -41,6 +41,7 @@ export function headOf(more: Partial<CheckpointHead> = {}): CheckpointHead {
     isComplete: true,
     facts: { groups: [], lookaheadTokens: undefined, unitTokens: 0, hasTooManyGroups: false },
     grouping: "unknown",
+    instance: 7n,
     writtenAtMs: 1_700_000_000_000,
     ...more,
   };

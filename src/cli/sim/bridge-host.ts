@@ -7,10 +7,12 @@
 
 import { fromBinary } from "@bufbuild/protobuf";
 import {
+  type Checkpoint,
   type EngineConfig,
   FanOut,
   type RankOutput,
   RankPipeline,
+  type RankPipelineOptions,
   type ReplayHandlers,
   type ReplayPort,
   type Subscriber,
@@ -24,6 +26,7 @@ import {
   type ResumePoint,
 } from "@kv-group-bridge/protocol";
 import { type Clock, invariant, type Timers } from "@kv-group-bridge/runtime";
+import type { CheckpointedProcess, CheckpointShelf } from "./checkpoint-shelf.ts";
 import type { Claims } from "./claims.ts";
 import type { Coverage } from "./coverage.ts";
 import type { PublishedBatch } from "./engine-process.ts";
@@ -43,6 +46,7 @@ export interface BridgeHostOptions {
   readonly hasher: KeyedHasher;
   readonly live: LiveLink;
   readonly replay: ReplayLink;
+  readonly shelf: CheckpointShelf;
   readonly truth: TrueAnswers;
   readonly claims: Claims;
   readonly coverage: Coverage;
@@ -74,6 +78,7 @@ export class BridgeHost {
   private readonly streams = new Set<ServedStream>();
   private readonly woken = new Set<ServedStream>();
   private isPaused = false;
+  private continued: bigint | undefined = undefined;
   private applied: { readonly epoch: bigint; readonly sequence: bigint } | undefined = undefined;
 
   constructor(options: BridgeHostOptions) {
@@ -95,7 +100,7 @@ export class BridgeHost {
     invariant(this.running === undefined, "one bridge at a time");
     const { world, plan, live, plant, replay } = this.options;
     const timers = new HostTimers(world, () => this.flush());
-    const pipeline = new RankPipeline({
+    const options: RankPipelineOptions = {
       dpRank: this.options.dpRank,
       engine: this.options.engine,
       hasher: this.options.hasher,
@@ -122,10 +127,15 @@ export class BridgeHost {
       onStatus: () => beat(),
       report: (message, fields) =>
         this.options.note(`bridge: ${message} ${JSON.stringify(fields)}`),
-    });
+    };
+    const checkpoint = this.options.shelf.find(options);
+    const pipeline = new RankPipeline({ ...options, checkpoint });
+    this.continued = checkpoint?.head.epoch;
+    const instance = this.options.mintNumber();
     const fanOut: FanOut = new FanOut({
       view: pipeline,
-      instance: this.options.mintNumber(),
+      instance,
+      resumeFloor: floorOf(checkpoint),
       resumeRingBatches: plan.ringBatches,
       heartbeatIntervalMs: HEARTBEAT_MS,
       queueBytes: plan.queueBytes,
@@ -151,6 +161,8 @@ export class BridgeHost {
     const { running } = this;
     if (running === undefined) return;
     this.count(running);
+    // A paused process dies without a word.
+    if (!this.isPaused) this.options.shelf.ended(processOf(running));
     this.running = undefined;
     this.applied = undefined;
     this.isPaused = false;
@@ -202,6 +214,12 @@ export class BridgeHost {
     this.woken.delete(stream);
   }
 
+  /** Time for the checkpoint. */
+  keep(): void {
+    const { running } = this;
+    if (running !== undefined && !this.isPaused) this.options.shelf.step(processOf(running));
+  }
+
   /** Recomputes the invariants of every part. */
   audit(): void {
     this.running?.pipeline.audit();
@@ -251,6 +269,8 @@ export class BridgeHost {
     invariant(moment !== undefined, "every applied batch was published");
     const { sequence } = output;
     this.applied = { epoch, sequence };
+    if (epoch === this.continued) coverage.add("checkpoints_continued");
+    this.continued = undefined;
     note(`bridge: applied ${moment.process}:${moment.sequence} as ${epoch}:${sequence}`);
     if (claims.note({ epoch, sequence }, moment, world.monotonicMs())) coverage.add("epochs_mixed");
   }
@@ -267,6 +287,17 @@ export class BridgeHost {
     coverage.add("overflows", overflows);
     coverage.add("snapshots", snapshotChunks > 0 ? starts : 0);
   }
+}
+
+function processOf({ pipeline, fanOut }: Running): CheckpointedProcess {
+  return { pipeline, instance: fanOut.instance };
+}
+
+/** Up to where the new process has the history of the one that wrote the checkpoint. */
+function floorOf(checkpoint: Checkpoint | undefined): ResumePoint | undefined {
+  if (checkpoint === undefined) return undefined;
+  const { epoch, instance, gate } = checkpoint.head;
+  return { cursor: { epoch, sequence: gate.last }, instance };
 }
 
 /** The end of what the running process has. */
