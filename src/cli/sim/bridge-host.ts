@@ -7,7 +7,6 @@
 
 import { fromBinary } from "@bufbuild/protobuf";
 import {
-  type Checkpoint,
   type EngineConfig,
   FanOut,
   type RankOutput,
@@ -21,15 +20,21 @@ import { BatchSchema, Projection } from "@kv-group-bridge/gen/kvgroup/v1/bridge_
 import {
   type DpRank,
   type KeyedHasher,
-  parseCursor,
   parseEpoch,
   type ResumePoint,
 } from "@kv-group-bridge/protocol";
 import { type Clock, invariant, type Timers } from "@kv-group-bridge/runtime";
-import type { CheckpointedProcess, CheckpointShelf } from "./checkpoint-shelf.ts";
+import {
+  type BridgeParts,
+  countBridge,
+  floorOf,
+  framesOf,
+  present,
+  processOf,
+} from "./bridge-parts.ts";
+import type { CheckpointShelf } from "./checkpoint-shelf.ts";
 import type { Claims } from "./claims.ts";
 import type { Coverage } from "./coverage.ts";
-import type { PublishedBatch } from "./engine-process.ts";
 import type { FaultPlan } from "./fault-plan.ts";
 import { HostTimers } from "./host-timers.ts";
 import type { LiveLink } from "./live-link.ts";
@@ -65,9 +70,7 @@ export interface ServedStream {
 
 const HEARTBEAT_MS = 5000;
 
-interface Running {
-  readonly pipeline: RankPipeline;
-  readonly fanOut: FanOut;
+interface Running extends BridgeParts {
   readonly timers: HostTimers;
 }
 
@@ -160,7 +163,7 @@ export class BridgeHost {
   kill(): void {
     const { running } = this;
     if (running === undefined) return;
-    this.count(running);
+    countBridge(running, this.options.coverage);
     // A paused process dies without a word.
     if (!this.isPaused) this.options.shelf.ended(processOf(running));
     this.running = undefined;
@@ -228,7 +231,7 @@ export class BridgeHost {
 
   /** Adds what the running process counted to the coverage, at the end of a seed. */
   countAll(): void {
-    if (this.running !== undefined) this.count(this.running);
+    if (this.running !== undefined) countBridge(this.running, this.options.coverage);
   }
 
   private replayPort(port: ReplayPort): ReplayPort {
@@ -274,41 +277,4 @@ export class BridgeHost {
     note(`bridge: applied ${moment.process}:${moment.sequence} as ${epoch}:${sequence}`);
     if (claims.note({ epoch, sequence }, moment, world.monotonicMs())) coverage.add("epochs_mixed");
   }
-
-  private count({ pipeline, fanOut }: Running): void {
-    const { coverage } = this.options;
-    const counters = pipeline.counters();
-    const of = (name: string): number => counters.get(name) ?? 0;
-    coverage.add("epochs", of("epochs"));
-    coverage.add("gaps", of("batches_lost") > 0 ? 1 : 0);
-    coverage.add("duplicates", of("duplicates"));
-    coverage.add("restarts_noticed", of("withdrawn.engine_restarted"));
-    const { starts, overflows, snapshotChunks } = fanOut.counters();
-    coverage.add("overflows", overflows);
-    coverage.add("snapshots", snapshotChunks > 0 ? starts : 0);
-  }
-}
-
-function processOf({ pipeline, fanOut }: Running): CheckpointedProcess {
-  return { pipeline, instance: fanOut.instance };
-}
-
-/** Up to where the new process has the history of the one that wrote the checkpoint. */
-function floorOf(checkpoint: Checkpoint | undefined): ResumePoint | undefined {
-  if (checkpoint === undefined) return undefined;
-  const { epoch, instance, gate } = checkpoint.head;
-  return { cursor: { epoch, sequence: gate.last }, instance };
-}
-
-/** The end of what the running process has. */
-function present({ pipeline, fanOut }: Running): ResumePoint {
-  const cursor = parseCursor(pipeline.start(Projection.PREFIX_KEYS).cursor);
-  invariant(cursor !== undefined, "a rank has a cursor");
-  return { cursor, instance: fanOut.instance };
-}
-
-function framesOf(batch: PublishedBatch): readonly Uint8Array[] {
-  const sequence = new Uint8Array(8);
-  new DataView(sequence.buffer).setBigUint64(0, batch.sequence);
-  return [new Uint8Array(0), sequence, batch.payload];
 }
