@@ -81,7 +81,7 @@ export class CheckpointShelf {
       coverage.add("checkpoint_none");
       return undefined;
     }
-    const isDamaged = dice.chance(0.1);
+    const isDamaged = dice.chance(0.25);
     if (isDamaged) {
       coverage.add("checkpoint_damaged");
       const at = dice.below(bytes.length);
