@@ -66,6 +66,7 @@ const head = {
   fingerprint: "f",
   dpRank: parseDpRank(0),
   epoch: 1n,
+  instance: 7n,
   gate: { last: 4095n, digests },
   isComplete: true,
   facts: { groups: [], lookaheadTokens: 0, unitTokens: SIZE, hasTooManyGroups: false },
