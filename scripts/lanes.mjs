@@ -8,7 +8,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 
-const TEST_LANES = ["unit", "property", "differential", "tidy", "e2e", "chaos"];
+const TEST_LANES = ["unit", "property", "differential", "sim", "tidy", "e2e", "chaos"];
 const BINARY = "src/cli/dist/main.js";
 // Where a larger set of recordings lies, if there is one; a test in `differential` plays the committed ones.
 const RECORDINGS = process.env.KVGROUP_RECORDINGS ?? join("..", "shared", "traces");

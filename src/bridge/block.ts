@@ -2,7 +2,7 @@
  * What it is: one block hash of the engine: how many copies are held where, and its place in a prompt.
  * Owns: the copy counts (one per residency slot) and the place.
  * Refuses: nothing; the mirror guards it.
- * Does not do: know of events or of the stream.
+ * Does not do: know of events, of the stream or of a file.
  */
 import type { BlockHash, GroupId, PrefixState } from "@kv-group-bridge/protocol";
 import { STATE_WORDS } from "@kv-group-bridge/protocol";
@@ -23,6 +23,12 @@ export interface Slot {
 /** A hash, its counts and its place. */
 export class Block {
   readonly hash: BlockHash;
+  /** From 1, in order of appearance in its mirror; never given twice. */
+  serial: number;
+  /** Its place in the mirror's history: the larger, the younger; 0 = it is held, or forgotten. */
+  historyStamp = 0;
+  /** True = the mirror knows it no more; blocks that stand on it may still name it. */
+  isForgotten = false;
   /** Copies per slot index; missing = 0. */
   readonly copies: number[] = [];
   /** Slots with at least one copy. */
@@ -49,8 +55,9 @@ export class Block {
   /** Hash state at `endTokens`, from which children continue; undefined without a place. */
   private words: Uint32Array | undefined = undefined;
 
-  constructor(hash: BlockHash) {
+  constructor(hash: BlockHash, serial: number) {
     this.hash = hash;
+    this.serial = serial;
   }
 
   /** True when its place is known. */
@@ -83,6 +90,17 @@ export class Block {
     this.keyHigh = keyHigh;
   }
 
+  /** The hash state at `endTokens`; undefined without a place. Not to be changed. */
+  get stateWords(): Uint32Array | undefined {
+    return this.words;
+  }
+
+  /** Gives it a place that was written down before. */
+  restorePlace(endTokens: number, words: Uint32Array): void {
+    this.endTokens = endTokens;
+    this.words = words;
+  }
+
   /** Continues the state from this block's end; false without a place. */
   loadInto(state: PrefixState): boolean {
     if (this.words === undefined || this.endTokens === 0) return false;
@@ -97,4 +115,14 @@ export class Block {
     this.hasParentKey = false;
     this.parent = undefined;
   }
+}
+
+/** A key as text of four characters, fit to be a Map key. */
+export function keyText(low: number, high: number): string {
+  return String.fromCharCode(low & 0xffff, low >>> 16, high & 0xffff, high >>> 16);
+}
+
+/** The key of a placed block as such a text. */
+export function keyTextOf(block: Block): string {
+  return keyText(block.keyLow, block.keyHigh);
 }

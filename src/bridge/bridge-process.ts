@@ -13,13 +13,17 @@ import {
 } from "@kv-group-bridge/protocol";
 import type { Clock, Log, Metrics, Timers } from "@kv-group-bridge/runtime";
 import { registerBridgeMetrics } from "./bridge-metrics.ts";
-import { BridgeRank } from "./bridge-rank.ts";
+import { BridgeRank, type CheckpointPlace } from "./bridge-rank.ts";
 import { BridgeServer, type ServerTls } from "./bridge-server.ts";
+import { CheckpointFile } from "./checkpoint-file.ts";
+import { loadCheckpoint } from "./checkpoint-load.ts";
+import type { CheckpointSettings } from "./checkpoint-state.ts";
 import type { EngineConfig } from "./engine-config.ts";
 import type { EndpointMode } from "./engine-endpoint.ts";
 import { type HealthServer, startHealthServer } from "./health-server.ts";
 import type { ListenAddress } from "./listen.ts";
 import { keySchemeMessage } from "./rank-messages.ts";
+import { mirrorOptions, rankFingerprint } from "./rank-pipeline.ts";
 
 /** One data-parallel rank of the engine. */
 export interface RankSettings {
@@ -43,6 +47,8 @@ export interface BridgeSettings {
   readonly subscriberQueueBytes: number | undefined;
   readonly subscribersPerRank: number | undefined;
   readonly heartbeatIntervalMs: number | undefined;
+  /** Undefined = no checkpoints. */
+  readonly checkpoint?: CheckpointSettings | undefined;
   readonly listen: ListenAddress & { readonly tls: ServerTls | undefined };
   /** Undefined = no probes. */
   readonly health: ListenAddress | undefined;
@@ -84,7 +90,7 @@ export async function runBridge(
   deps: BridgeDeps,
 ): Promise<RunningBridge> {
   const hasher = new KeyedHasher(settings.keySeed);
-  const ranks = makeRanks(settings, deps, hasher);
+  const ranks = await makeRanks(settings, deps, hasher);
   const server = new BridgeServer({
     ...settings.listen,
     timers: deps.timers,
@@ -102,10 +108,9 @@ export async function runBridge(
     if (health !== undefined) parts.add(() => health.close());
     const address = await server.start();
     parts.add(() => server.close());
-    for (const rank of ranks.values()) {
-      parts.add(() => rank.close());
-      await rank.start();
-    }
+    // Together: each may write a last checkpoint.
+    parts.add(() => Promise.all([...ranks.values()].map((rank) => rank.close())));
+    for (const rank of ranks.values()) await rank.start();
     const periodMs = heartbeatIntervalMs(settings);
     const tick = (): void => {
       for (const rank of ranks.values()) rank.tick();
@@ -119,11 +124,11 @@ export async function runBridge(
   }
 }
 
-function makeRanks(
+async function makeRanks(
   settings: BridgeSettings,
   deps: BridgeDeps,
   hasher: KeyedHasher,
-): ReadonlyMap<number, BridgeRank> {
+): Promise<ReadonlyMap<number, BridgeRank>> {
   const ranks = new Map<number, BridgeRank>();
   const instance = deps.mintInstance();
   for (const { dpRank, endpoint, replayEndpoint } of settings.ranks) {
@@ -140,6 +145,7 @@ function makeRanks(
       queueBytes: settings.subscriberQueueBytes,
       maxSubscribers: settings.subscribersPerRank,
       heartbeatIntervalMs: heartbeatIntervalMs(settings),
+      checkpoints: await checkpointPlace(settings, deps, hasher, dpRank),
       mintEpoch: deps.mintEpoch,
       instance,
       clock: deps.clock,
@@ -151,6 +157,25 @@ function makeRanks(
   }
   if (ranks.size === 0) throw new KvEventsError("config_invalid", "no rank is configured");
   return ranks;
+}
+
+async function checkpointPlace(
+  settings: BridgeSettings,
+  deps: BridgeDeps,
+  hasher: KeyedHasher,
+  dpRank: DpRank,
+): Promise<CheckpointPlace | undefined> {
+  if (settings.checkpoint === undefined) return undefined;
+  const { directory, intervalMs } = settings.checkpoint;
+  const file = new CheckpointFile(directory, dpRank);
+  const { engine, topic } = settings;
+  const expected = {
+    dpRank,
+    fingerprint: rankFingerprint({ engine, hasher, dpRank, topic }),
+    mirror: mirrorOptions({ engine }),
+  };
+  const found = await loadCheckpoint(file, expected, deps.log.child({ dpRank }));
+  return { file, intervalMs, found };
 }
 
 async function startHealth(

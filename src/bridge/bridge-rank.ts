@@ -6,7 +6,7 @@
  * Does not do: decide about frames or subscribers, or start its own timers.
  */
 import type { RankDescription } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
-import type { DpRank, Epoch, KeyedHasher } from "@kv-group-bridge/protocol";
+import type { DpRank, Epoch, KeyedHasher, ResumePoint } from "@kv-group-bridge/protocol";
 import {
   type Clock,
   type Log,
@@ -15,6 +15,9 @@ import {
   type Timers,
 } from "@kv-group-bridge/runtime";
 import { type Arrival, ArrivalWatch, arrivalHint } from "./arrival-watch.ts";
+import type { CheckpointFile } from "./checkpoint-file.ts";
+import { CheckpointKeeper } from "./checkpoint-keeper.ts";
+import type { Checkpoint } from "./checkpoint-reader.ts";
 import type { EngineConfig } from "./engine-config.ts";
 import type { EndpointMode } from "./engine-endpoint.ts";
 import { FanOut } from "./fan-out.ts";
@@ -38,6 +41,8 @@ export interface BridgeRankOptions {
   readonly queueBytes: number | undefined;
   readonly maxSubscribers: number | undefined;
   readonly heartbeatIntervalMs: number;
+  /** Where checkpoints are kept; undefined = there are none. */
+  readonly checkpoints: CheckpointPlace | undefined;
   readonly mintEpoch: () => Epoch;
   /** Names the running process; see FanOutOptions. */
   readonly instance: bigint;
@@ -46,6 +51,13 @@ export interface BridgeRankOptions {
   readonly log: Log;
   /** Our bug, or a socket that failed for good: the process should end. */
   onFatal(error: unknown): void;
+}
+
+/** A rank's place for checkpoints, and what was found there. */
+export interface CheckpointPlace {
+  readonly file: CheckpointFile;
+  readonly intervalMs: number;
+  readonly found: Checkpoint | undefined;
 }
 
 /** A reason that repeats is said once in this time, with the number left out. */
@@ -61,6 +73,7 @@ export class BridgeRank implements ServedRank {
   private readonly pipeline: RankPipeline;
   private readonly source: ZmqSource;
   private readonly replay: ReplayClient | undefined;
+  private readonly keeper: CheckpointKeeper | undefined;
   private readonly watch: ArrivalWatch;
   private readonly log: Log;
   private readonly repeats: RateLimitedLog;
@@ -94,10 +107,13 @@ export class BridgeRank implements ServedRank {
       report: (message, fields) => this.report(message, fields),
       repair: { replay: this.replay, timers, clock, reopenLive: () => this.reopenLive() },
       onStatus: () => this.heartbeat(),
+      checkpoint: options.checkpoints?.found,
     });
+    this.keeper = this.makeKeeper();
     this.fanOut = new FanOut({
       view: this.pipeline,
       instance: options.instance,
+      resumeFloor: resumeFloor(options.checkpoints?.found),
       heartbeatIntervalMs: options.heartbeatIntervalMs,
       ...(options.queueBytes === undefined ? {} : { queueBytes: options.queueBytes }),
       ...(options.maxSubscribers === undefined ? {} : { maxSubscribers: options.maxSubscribers }),
@@ -116,6 +132,7 @@ export class BridgeRank implements ServedRank {
   /** Opens the source; fails with `engine_socket_failed`. The engine need not be there. */
   async start(): Promise<void> {
     const address = await this.source.start();
+    this.keeper?.start();
     this.log.info({ mode: this.options.mode, address }, "rank opened");
   }
 
@@ -135,7 +152,17 @@ export class BridgeRank implements ServedRank {
 
   /** State now, without `subscribers`. */
   describe(): RankDescription {
-    return this.pipeline.describe(this.options.clock.monotonicMs());
+    const description = this.pipeline.describe(this.options.clock.monotonicMs());
+    const checkpoints = this.keeper?.counters();
+    if (checkpoints === undefined) return description;
+    description.counters["checkpoint.written"] = BigInt(checkpoints.written);
+    description.counters["checkpoint.failed"] = BigInt(checkpoints.failed);
+    description.counters["checkpoint.voided"] = BigInt(checkpoints.voided);
+    description.counters["checkpoint.bytes"] = BigInt(checkpoints.lastBytes);
+    description.counters["checkpoint.milliseconds"] = BigInt(
+      Math.round(checkpoints.lastDurationMs),
+    );
+    return description;
   }
 
   /** How far the rank has come, as of the last tick. */
@@ -143,10 +170,12 @@ export class BridgeRank implements ServedRank {
     return this.watch.current;
   }
 
-  /** Closes the sockets. Streams are the server's to end. */
+  /** Closes the sockets and writes the last checkpoint. Streams are the server's to end. */
   async close(): Promise<void> {
     this.pipeline.close();
     await Promise.all([this.source.close(), this.replay?.close()]);
+    // No batch can come any more: the last checkpoint is of the last one.
+    await this.keeper?.close();
   }
 
   private receive(frames: readonly Uint8Array[]): void {
@@ -160,6 +189,21 @@ export class BridgeRank implements ServedRank {
     this.pipeline.setConnected(isConnected);
     if (!isConnected) this.isLossSaid = this.report("engine disconnected", {});
     else if (this.isLossSaid) this.log.info({}, "engine connected");
+  }
+
+  private makeKeeper(): CheckpointKeeper | undefined {
+    const { checkpoints, clock, timers, instance, onFatal } = this.options;
+    if (checkpoints === undefined) return undefined;
+    return new CheckpointKeeper({
+      target: checkpoints.file,
+      intervalMs: checkpoints.intervalMs,
+      mirror: this.pipeline.mirror,
+      head: () => this.pipeline.checkpointHead({ instance, writtenAtMs: clock.nowMs() }),
+      clock,
+      timers,
+      report: (message, fields) => this.log.warn(fields, message),
+      onFatal,
+    });
   }
 
   private heartbeat(): void {
@@ -207,4 +251,10 @@ function replayClient(options: BridgeRankOptions): ReplayClient | undefined {
     timers,
     onBug: (error) => options.onFatal(error),
   });
+}
+
+function resumeFloor(found: Checkpoint | undefined): ResumePoint | undefined {
+  if (found === undefined) return undefined;
+  const { epoch, instance, gate } = found.head;
+  return { cursor: { epoch, sequence: gate.last }, instance };
 }

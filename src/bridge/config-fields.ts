@@ -42,6 +42,8 @@ const ranks = z
 
 const QUEUE_MIN_BYTES = 65_536;
 const HEARTBEAT_MIN_MS = 100;
+const CHECKPOINT_MIN_MS = 1_000;
+const CHECKPOINT_MAX_MS = 3_600_000;
 
 /** All values, by the name that code uses. */
 export const bridgeFields = {
@@ -194,6 +196,22 @@ export const bridgeFields = {
     z.int().min(HEARTBEAT_MIN_MS).max(LIMITS.heartbeatIntervalMs.value),
     LIMITS.heartbeatIntervalMs.value,
     "pause between heartbeats of the stream",
+    "milliseconds",
+  ),
+  checkpointDirectory: field(
+    "checkpoint.directory",
+    "text",
+    path,
+    undefined,
+    "existing directory for what is known of the engine, read again after a restart; it holds hash " +
+      "states of prompts. None = no checkpoints",
+  ),
+  checkpointIntervalMs: field(
+    "checkpoint.interval_ms",
+    "number",
+    z.int().min(CHECKPOINT_MIN_MS).max(CHECKPOINT_MAX_MS),
+    LIMITS.checkpointIntervalMs.value,
+    "least pause between two checkpoints of a rank",
     "milliseconds",
   ),
   logLevel: field("log.level", "text", z.enum(LOG_LEVELS), "info", "least severe line written"),

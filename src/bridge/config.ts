@@ -21,6 +21,7 @@ import {
 import type { LogLevel, TlsFiles } from "@kv-group-bridge/runtime";
 import type { BridgeSettings } from "./bridge-process.ts";
 import type { ServerTls } from "./bridge-server.ts";
+import type { CheckpointSettings } from "./checkpoint-state.ts";
 import { type RankEndpoints, rankEndpoints } from "./config-endpoints.ts";
 import { parseEngineDescription } from "./config-engine.ts";
 import { BRIDGE_FIELDS, bridgeFields } from "./config-fields.ts";
@@ -48,6 +49,8 @@ export interface BridgeConfig extends Omit<BridgeSettings, "listen"> {
     readonly tlsFiles: TlsFiles | undefined;
   };
   readonly health: ListenAddress;
+  /** Undefined = none are written. */
+  readonly checkpoint: CheckpointSettings | undefined;
   readonly logLevel: LogLevel;
 }
 
@@ -83,6 +86,7 @@ export function parseBridgeConfig(sources: BridgeConfigSources): BridgeConfig {
       tlsFiles: tlsFiles(values),
     },
     health: healthAddress(values),
+    checkpoint: checkpointSettings(values),
     logLevel: values.logLevel,
   };
 }
@@ -167,6 +171,11 @@ function tlsFiles(values: Values): TlsFiles | undefined {
     isInsecureAllowed: values.listenInsecure,
   });
   return cert === undefined ? undefined : { cert, key, ca };
+}
+
+function checkpointSettings(values: Values): CheckpointSettings | undefined {
+  const { checkpointDirectory: directory, checkpointIntervalMs: intervalMs } = values;
+  return directory === undefined ? undefined : { directory, intervalMs };
 }
 
 function healthAddress(values: Values): ListenAddress {

@@ -30,6 +30,7 @@ function leadsThrough(block: Block, older: Block, ancestors: ReadonlySet<Block>)
   if (block.endTokens <= older.endTokens) return false;
   let at: Block | undefined = block;
   while (at !== undefined && at.endTokens > older.endTokens) at = at.parent;
-  // Undefined: the chain goes over the older block's end without a block there, or its begin is forgotten.
-  return at === undefined || at === older || ancestors.has(at);
+  // Undefined: the chain goes over the older block's end without a block there, or its begin is forgotten. What a
+  // forgotten block stood on is not known either.
+  return at === undefined || at.isForgotten || at === older || ancestors.has(at);
 }

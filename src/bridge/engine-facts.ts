@@ -16,21 +16,11 @@ import {
   type Result,
   refuse,
 } from "@kv-group-bridge/protocol";
+import type { FactsMemory } from "./checkpoint-state.ts";
 import { type DerivationGroup, deriveLayout, greatestCommonDivisor } from "./derive-layout.ts";
 import type { EngineConfig, GroupConfig } from "./engine-config.ts";
+import { type LearntGroup, newGroup, noteStore } from "./learnt-group.ts";
 import type { StoreEvent } from "./vllm-event.ts";
-
-interface LearntGroup {
-  kind: string | undefined;
-  windowTokens: number | undefined;
-  /** Largest block size of a GPU store: partial entries are smaller and never define it. */
-  largestBlockTokens: number;
-  /** A recurrent group stored a block smaller than its own: proof of fine mode. */
-  hasPartial: boolean;
-  /** Its stores name no group: vLLM up to 0.19. */
-  isUngrouped: boolean;
-  isSeen: boolean;
-}
 
 /** What a refused store says about what was known: its group may be over-stated. */
 export const GROUP_CONTRADICTIONS: ReadonlySet<RefusalReason> = new Set([
@@ -101,6 +91,25 @@ export class EngineFacts {
     this.currentRevision += 1;
   }
 
+  /** What was learnt, as a value. */
+  memory(): FactsMemory {
+    return {
+      groups: [...this.learnt].map(([groupId, group]) => ({ groupId, ...group })),
+      lookaheadTokens: this.learntLookahead,
+      unitTokens: this.learntUnit,
+      hasTooManyGroups: this.hasTooManyGroups,
+    };
+  }
+
+  /** Takes over what another process learnt, in place of everything; stated facts stay. */
+  restore(memory: FactsMemory): void {
+    this.forget();
+    for (const { groupId, ...group } of memory.groups) this.learnt.set(groupId, group);
+    this.learntLookahead = memory.lookaheadTokens;
+    this.learntUnit = memory.unitTokens;
+    this.hasTooManyGroups = memory.hasTooManyGroups;
+  }
+
   /**
    * Learns from a store that names `groupId` (0 stands for "no group" in an ungrouped stream), or refuses it
    * whole. `isLocal`: the blocks are in the GPU; only such stores define block sizes and look-ahead.
@@ -137,14 +146,7 @@ export class EngineFacts {
     const fits = this.checkSize(event, groupId, size);
     if (!fits.ok) return fits;
     if (group === undefined) {
-      group = {
-        kind: undefined,
-        windowTokens: undefined,
-        largestBlockTokens: 0,
-        hasPartial: false,
-        isUngrouped: event.groupId === undefined,
-        isSeen: false,
-      };
+      group = newGroup(event.groupId === undefined);
       this.learnt.set(groupId, group);
     }
     // A store without hashes stores nothing, and one without tokens says nothing that could be checked: such a
@@ -274,22 +276,9 @@ export class EngineFacts {
     window: number | undefined,
     size: number,
   ): void {
-    const before = `${group.kind}/${group.windowTokens}/${group.largestBlockTokens}/${
-      group.hasPartial
-    }/${group.isSeen}/${this.learntUnit}`;
-    group.isSeen = true;
-    group.kind ??= kind;
-    group.windowTokens ??= window;
-    if (size > 0) {
-      if (group.largestBlockTokens > 0 && size !== group.largestBlockTokens) {
-        group.hasPartial = true;
-      }
-      group.largestBlockTokens = Math.max(group.largestBlockTokens, size);
-      this.learntUnit = greatestCommonDivisor(this.learntUnit, size);
-    }
-    const after = `${group.kind}/${group.windowTokens}/${group.largestBlockTokens}/${
-      group.hasPartial
-    }/${group.isSeen}/${this.learntUnit}`;
-    if (before !== after) this.currentRevision += 1;
+    const unitBefore = this.learntUnit;
+    if (size > 0) this.learntUnit = greatestCommonDivisor(this.learntUnit, size);
+    const isNews = noteStore(group, kind, window, size);
+    if (isNews || this.learntUnit !== unitBefore) this.currentRevision += 1;
   }
 }

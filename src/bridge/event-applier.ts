@@ -8,6 +8,7 @@ import { Withdraw_Reason as WithdrawReason } from "@kv-group-bridge/gen/kvgroup/
 import { type GroupId, LIMITS, parseGroupId, type Refusal } from "@kv-group-bridge/protocol";
 import { invariant, unreachable } from "@kv-group-bridge/runtime";
 import type { BatchWriter } from "./batch-writer.ts";
+import type { Grouping } from "./checkpoint-state.ts";
 import type { Counters } from "./counters.ts";
 import { type EngineFacts, GROUP_CONTRADICTIONS } from "./engine-facts.ts";
 import { isPlainStore, type Mirror } from "./mirror.ts";
@@ -35,7 +36,7 @@ export type ApplyOutcome = "applied" | "cleared_all";
 /** One a rank. */
 export class EventApplier {
   private readonly parts: EventApplierParts;
-  private grouping: "unknown" | "ungrouped" | "grouped" = "unknown";
+  private knownGrouping: Grouping = "unknown";
   private readonly unknownNames = new Set<string>();
   private readonly firstGroup: GroupId;
 
@@ -46,9 +47,19 @@ export class EventApplier {
     this.firstGroup = first;
   }
 
+  /** What is known of it now. */
+  get grouping(): Grouping {
+    return this.knownGrouping;
+  }
+
+  /** Takes over what another process knew. */
+  restore(grouping: Grouping): void {
+    this.knownGrouping = grouping;
+  }
+
   /** Begins a new epoch. */
   forget(): void {
-    this.grouping = "unknown";
+    this.knownGrouping = "unknown";
   }
 
   /** Applies one event. */
@@ -119,14 +130,14 @@ export class EventApplier {
    */
   private groupOf(event: StoreEvent, isLocal: boolean): GroupId | undefined {
     if (event.groupId === undefined) {
-      if (this.grouping === "grouped") return undefined;
-      if (isLocal) this.grouping = "ungrouped";
+      if (this.knownGrouping === "grouped") return undefined;
+      if (isLocal) this.knownGrouping = "ungrouped";
       return this.firstGroup;
     }
-    if (this.grouping === "ungrouped" && isLocal) {
+    if (this.knownGrouping === "ungrouped" && isLocal) {
       this.parts.withdraw(WithdrawReason.GROUPING_CHANGED, undefined, undefined);
     }
-    if (isLocal) this.grouping = "grouped";
+    if (isLocal) this.knownGrouping = "grouped";
     return event.groupId;
   }
 
@@ -135,7 +146,7 @@ export class EventApplier {
     for (const note of event.notes) this.parts.refuse(note);
     // In an ungrouped stream everything is filed under group 0, and copies are counted there as everywhere.
     // A removal that names another group there is odd: where its hash is cannot be told, so it goes everywhere.
-    const isUngrouped = this.grouping === "ungrouped";
+    const isUngrouped = this.knownGrouping === "ungrouped";
     const isOdd = isUngrouped && event.groupId !== undefined && event.groupId !== this.firstGroup;
     const named = event.groupId ?? (isUngrouped ? this.firstGroup : undefined);
     const groupId = isOdd ? undefined : named;

@@ -16,7 +16,7 @@ import {
 } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import { isSameCursor, LIMITS, type ResumePoint } from "@kv-group-bridge/protocol";
 import { invariant, unreachable } from "@kv-group-bridge/runtime";
-import { type FieldItem, fieldItem } from "./field-item.ts";
+import { FieldItem } from "./field-item.ts";
 import type { RankOutput, RankView } from "./rank-output.ts";
 import { ResumeRing, type RingItem } from "./resume-ring.ts";
 import { Subscriber, type SubscriberCounts } from "./subscriber.ts";
@@ -131,16 +131,16 @@ export class FanOut {
         this.publishBatch(output);
         return;
       case "withdraw": {
-        const item = fieldItem(4, output.bytes);
+        const item = new FieldItem(4, output.bytes);
         this.ring.pushWithdrawal({ key: item, engine: item });
         this.offerAll(item);
         return;
       }
       case "engine":
-        this.offerAll(fieldItem(6, output.bytes));
+        this.offerAll(new FieldItem(6, output.bytes));
         return;
       case "epoch": {
-        const item = fieldItem(4, output.bytes);
+        const item = new FieldItem(4, output.bytes);
         this.ring.beginEpoch();
         this.lastHeartbeat = undefined;
         for (const subscriber of this.subscribers) subscriber.restart(item);
@@ -156,7 +156,7 @@ export class FanOut {
    * outside.
    */
   heartbeat(heartbeat: Heartbeat): void {
-    const item = fieldItem(5, toBinary(HeartbeatSchema, heartbeat));
+    const item = new FieldItem(5, toBinary(HeartbeatSchema, heartbeat));
     this.lastHeartbeat = item;
     for (const subscriber of this.subscribers) subscriber.offerHeartbeat(item);
   }
@@ -188,8 +188,8 @@ export class FanOut {
   private publishBatch(output: Extract<RankOutput, { readonly type: "batch" }>): void {
     const { sequence, keyBytes, engineBytes } = output;
     const item: RingItem = {
-      key: fieldItem(3, keyBytes),
-      engine: engineBytes === undefined ? undefined : fieldItem(3, engineBytes),
+      key: new FieldItem(3, keyBytes),
+      engine: engineBytes === undefined ? undefined : new FieldItem(3, engineBytes),
     };
     this.ring.pushBatch(sequence, item);
     this.lastHeartbeat = undefined;

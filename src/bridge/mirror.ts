@@ -1,60 +1,31 @@
 /**
  * What it is: what one rank's engine holds, counted by copies as vLLM announces them, and where it belongs.
- * Owns: blocks by hash, blocks by key, residency slots, the bounded history of places of removed blocks.
+ * Owns: blocks by hash, blocks by key, residency slots, the bounded history of places of removed blocks; what a
+ * cut is told of changes.
  * Invariants: a count is never below 0; a block is in the history exactly when nothing of it is held; one key
  * has one hash.
  * Refuses: a hash at a second place; stores in more media than the limit.
  * Does not do: build messages. It tells a sink what changed, in order, and nothing else.
  */
-import {
-  type BlockHash,
-  type GroupId,
-  LIMITS,
-  type RefusalReason,
-} from "@kv-group-bridge/protocol";
+import type { BlockHash, GroupId } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
-import { Block, type Slot } from "./block.ts";
+import { auditBlocks } from "./audit-mirror.ts";
+import { Block, keyText, keyTextOf, type Slot } from "./block.ts";
+import type { BlockChanges } from "./block-changes.ts";
+import { BlockHistory } from "./block-history.ts";
 import { standingOn } from "./descendants.ts";
-import type { RemovalRule } from "./engine-config.ts";
+import type { MirrorMemory, MirrorOptions, MirrorSink, StoreFacts } from "./mirror-options.ts";
 import type { Placement } from "./placement.ts";
 import { SlotTable } from "./slot-table.ts";
 import type { RemoveEvent, StoreEvent } from "./vllm-event.ts";
 
-/** What the mirror tells. "Stored" and "removed" are transitions: a count left 0 or came back to it. */
-export interface MirrorSink {
-  /** A placed block is held in `slot` now. */
-  stored(slot: Slot, block: Block): void;
-  /** A block, placed or not, is held in `slot` no more. */
-  removed(slot: Slot, block: Block): void;
-  /** Everything in the scope is gone. Undefined = every group, every medium. */
-  cleared(groupId: GroupId | undefined, medium: string | undefined): void;
-  /** Something was refused or is worth counting. */
-  refused(reason: RefusalReason): void;
-}
-
-/** What is known of the group of a store. */
-export interface StoreFacts {
-  /** L. */
-  readonly lookaheadTokens: number;
-  /** The group's block size in the GPU; undefined = not known, or the store is not in the GPU. */
-  readonly wholeBlockTokens: number | undefined;
-}
-
-/** Bounds and rules of one mirror. */
-export interface MirrorOptions {
-  readonly maxBlocks: number;
-  readonly maxHistory: number;
-  readonly maxMedia: number;
-  readonly removalRule: RemovalRule;
-}
-
-/** The bounds of `LIMITS`. */
-export const MIRROR_DEFAULTS: MirrorOptions = {
-  maxBlocks: LIMITS.mirrorBlocks.value,
-  maxHistory: LIMITS.historyBlocks.value,
-  maxMedia: LIMITS.mediaPerRank.value,
-  removalRule: "per_copy",
-};
+export {
+  MIRROR_DEFAULTS,
+  type MirrorMemory,
+  type MirrorOptions,
+  type MirrorSink,
+  type StoreFacts,
+} from "./mirror-options.ts";
 
 /** One mirror a rank. */
 export class Mirror {
@@ -62,10 +33,12 @@ export class Mirror {
   private readonly placement: Placement;
   private readonly sink: MirrorSink;
   private readonly slots: SlotTable;
-  private readonly blocks = new Map<BlockHash, Block>();
-  private readonly byKey = new Map<string, Block>();
-  private readonly history = new Map<BlockHash, Block>();
-  private oldestFirst: IterableIterator<Block> | undefined = undefined;
+  private blocks = new Map<BlockHash, Block>();
+  private byKey = new Map<string, Block>();
+  private readonly history: BlockHistory;
+  /** Of the cut that is being taken; undefined = none is. */
+  private changes: BlockChanges | undefined = undefined;
+  private lastSerial = 0;
   /** Blocks held per slot index. */
   private readonly heldInSlot: number[] = [];
   private placedEntries = 0;
@@ -80,6 +53,7 @@ export class Mirror {
     this.sink = sink;
     this.options = options;
     this.slots = new SlotTable(options.maxMedia);
+    this.history = new BlockHistory(options.maxHistory);
   }
 
   /** Held (block, slot) pairs whose place is known. */
@@ -125,6 +99,7 @@ export class Mirror {
         block.partialOf ??= [];
         block.partialOf[slot.index] = whole;
       }
+      // Its counts change below, which notes the block for a cut.
       if (event.tokens.length > 0) block.blockSizeTokens = event.blockSizeTokens;
       const before = block.copiesIn(slot);
       this.setCopies(block, slot, before + 1);
@@ -181,6 +156,7 @@ export class Mirror {
 
   /** Begins anew without telling anybody. `keepsPlaces`: the engine is the same one, only batches were lost. */
   reset(keepsPlaces: boolean): void {
+    this.changes?.reset();
     if (keepsPlaces) {
       this.release(this.slots.all());
       invariant(this.placedEntries + this.unplacedEntries === 0, "nothing is held after a reset");
@@ -189,11 +165,43 @@ export class Mirror {
     this.blocks.clear();
     this.byKey.clear();
     this.history.clear();
-    this.oldestFirst = undefined;
     this.slots.clear();
     this.heldInSlot.length = 0;
     this.placedEntries = 0;
     this.unplacedEntries = 0;
+  }
+
+  /** Has every change noted there until `endCut`. One cut at a time. */
+  beginCut(changes: BlockChanges): void {
+    invariant(this.changes === undefined, "one cut at a time");
+    this.changes = changes;
+  }
+
+  /** Notes nothing any more. */
+  endCut(changes: BlockChanges): void {
+    if (this.changes === changes) this.changes = undefined;
+  }
+
+  /** Takes over what was written down before, in place of everything, without telling anybody. */
+  restore(memory: MirrorMemory): void {
+    this.reset(false);
+    for (const slot of memory.slots) {
+      const own = this.slots.intern(slot.groupId, slot);
+      invariant(own?.index === slot.index, "restored slots keep their numbers");
+    }
+    this.blocks = memory.blocks;
+    this.byKey = memory.byKey;
+    this.lastSerial = memory.blocks.size;
+    for (const block of memory.blocks.values()) {
+      if (block.isPlaced) this.placedEntries += block.heldSlots;
+      else this.unplacedEntries += block.heldSlots;
+      for (let at = 0; at < block.copies.length; at++) {
+        if ((block.copies[at] ?? 0) > 0) this.heldInSlot[at] = (this.heldInSlot[at] ?? 0) + 1;
+      }
+    }
+    for (const block of memory.unheld) {
+      invariant(this.history.remember(block) === undefined, "a restored history fits");
+    }
   }
 
   /** Every block in order of appearance; safe while the mirror changes (Map iteration). */
@@ -208,27 +216,13 @@ export class Mirror {
 
   /** Recomputes every invariant from the blocks. For tests and debugging: linear in what is held. */
   audit(): void {
-    let placed = 0;
-    let unplaced = 0;
-    for (const [hash, block] of this.blocks) {
-      let held = 0;
-      for (const count of block.copies) {
-        invariant(count >= 0, "a count is never below 0");
-        if (count > 0) held += 1;
-      }
-      invariant(block.hash === hash, "a block is filed under its hash");
-      invariant(held === block.heldSlots, "held slots are counted");
-      invariant((held === 0) === this.history.has(hash), "the history holds what is not held");
-      if (block.isPlaced) {
-        placed += held;
-        invariant(this.byKey.get(keyText(block)) === block, "one key has one hash");
-      } else {
-        unplaced += held;
-      }
-    }
-    invariant(placed === this.placedEntries, "placed entries are counted");
-    invariant(unplaced === this.unplacedEntries, "unplaced entries are counted");
-    invariant(this.history.size <= this.options.maxHistory, "the history is bounded");
+    auditBlocks({
+      blocks: this.blocks,
+      byKey: this.byKey,
+      history: this.history,
+      placedEntries: this.placedEntries,
+      unplacedEntries: this.unplacedEntries,
+    });
   }
 
   /** Sets every count in `slots` to 0 without telling the sink. Free when nothing is held. */
@@ -245,9 +239,7 @@ export class Mirror {
   private learnPlaces(event: StoreEvent, lookaheadTokens: number): number {
     let soundCount = event.hashes.length;
     const parent = event.parent === undefined ? undefined : this.blocks.get(event.parent);
-    if (parent !== undefined && this.history.delete(parent.hash)) {
-      this.history.set(parent.hash, parent);
-    }
+    if (parent !== undefined && this.history.refresh(parent)) this.changes?.touched.add(parent);
     const isPlain = isPlainStore(event) && this.isPlainBelow(event.parent);
     let before: Block | undefined = parent;
     this.placement.walk(event, parent, lookaheadTokens, (index, state, keyLow, keyHigh) => {
@@ -267,9 +259,10 @@ export class Mirror {
         return isSame;
       }
       this.dropFalsePartials(block, state.endTokens);
-      const key = keyOf(keyLow, keyHigh);
+      const key = keyText(keyLow, keyHigh);
       const holder = this.byKey.get(key);
       if (holder !== undefined) this.replace(holder);
+      this.changes?.touched.add(block);
       block.place(state, keyLow, keyHigh, event.loraName);
       block.isPlain = isPlain;
       if (before?.isPlaced === true) {
@@ -294,6 +287,7 @@ export class Mirror {
     const { partialOf } = block;
     if (partialOf === undefined) return;
     block.partialOf = undefined;
+    this.changes?.touched.add(block);
     for (const slot of this.slots.all()) {
       const whole = partialOf[slot.index] ?? 0;
       if (whole === 0 || endTokens % whole !== 0 || block.copiesIn(slot) === 0) continue;
@@ -321,14 +315,17 @@ export class Mirror {
     }
     this.placedEntries -= block.heldSlots;
     this.unplacedEntries += block.heldSlots;
-    this.byKey.delete(keyText(block));
+    this.byKey.delete(keyTextOf(block));
     block.displace();
+    this.changes?.touched.add(block);
   }
 
   private obtain(hash: BlockHash): Block {
     let block = this.blocks.get(hash);
     if (block === undefined) {
-      block = new Block(hash);
+      this.lastSerial += 1;
+      block = new Block(hash, this.lastSerial);
+      this.changes?.touched.add(block);
       this.blocks.set(hash, block);
       this.remember(block);
     }
@@ -347,27 +344,22 @@ export class Mirror {
     if (block.isPlaced) this.placedEntries += change;
     else this.unplacedEntries += change;
     this.heldInSlot[slot.index] = (this.heldInSlot[slot.index] ?? 0) + change;
-    if (change > 0) this.history.delete(block.hash);
+    this.changes?.touched.add(block);
+    if (change > 0) this.history.delete(block);
     else if (block.heldSlots === 0 && change < 0) this.remember(block);
   }
 
   /** Puts a block that nothing holds at the young end of the history; the oldest one goes at the bound. */
   private remember(block: Block): void {
-    this.history.set(block.hash, block);
-    if (this.history.size <= this.options.maxHistory) return;
-    // One iterator for good: what it has passed is deleted, and a new one would step over all of that again.
-    this.oldestFirst ??= this.history.values();
-    const oldest = this.oldestFirst.next();
-    if (oldest.done === true) {
-      this.oldestFirst = undefined;
-      return;
-    }
-    this.history.delete(oldest.value.hash);
-    this.blocks.delete(oldest.value.hash);
+    const oldest = this.history.remember(block);
+    if (oldest === undefined) return;
+    this.blocks.delete(oldest.hash);
+    oldest.isForgotten = true;
     // What its children still name must not hold a whole chain of forgotten blocks.
-    oldest.value.parent = undefined;
-    if (oldest.value.isPlaced) {
-      this.byKey.delete(keyText(oldest.value));
+    oldest.parent = undefined;
+    this.changes?.forget(oldest);
+    if (oldest.isPlaced) {
+      this.byKey.delete(keyTextOf(oldest));
       this.forgottenPlaces += 1;
     }
   }
@@ -381,12 +373,4 @@ export function isPlainStore(event: StoreEvent): boolean {
     (event.lookaheadTokens === undefined || event.lookaheadTokens.length === 0) &&
     (event.extraKeys?.every((keys) => keys === undefined) ?? true)
   );
-}
-
-function keyText(block: Block): string {
-  return keyOf(block.keyLow, block.keyHigh);
-}
-
-function keyOf(low: number, high: number): string {
-  return String.fromCharCode(low & 0xffff, low >>> 16, high & 0xffff, high >>> 16);
 }

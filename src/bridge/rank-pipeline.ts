@@ -27,6 +27,9 @@ import {
   type SequenceNumber,
 } from "@kv-group-bridge/protocol";
 import { BatchWriter } from "./batch-writer.ts";
+import { checkpointFingerprint } from "./checkpoint-fingerprint.ts";
+import type { Checkpoint } from "./checkpoint-reader.ts";
+import type { CheckpointHead } from "./checkpoint-state.ts";
 import { Counters } from "./counters.ts";
 import type { EngineConfig } from "./engine-config.ts";
 import { EngineFacts } from "./engine-facts.ts";
@@ -66,8 +69,25 @@ export interface RankPipelineOptions {
   readonly mirror?: Partial<MirrorOptions>;
   /** Absent: no replay, and nothing waits. */
   readonly repair?: RankRepair;
+  /** What an earlier process knew; it is taken up when the engine proves to be the same. */
+  readonly checkpoint?: Checkpoint | undefined;
   /** What a heartbeat says of engine and view has changed: subscribers should learn it now. */
   readonly onStatus?: () => void;
+}
+
+/** The mirror's bounds and rules under these options. */
+export function mirrorOptions(
+  options: Pick<RankPipelineOptions, "engine" | "mirror">,
+): MirrorOptions {
+  return { ...MIRROR_DEFAULTS, removalRule: options.engine.removalRule, ...options.mirror };
+}
+
+/** Equal for pipelines that may take up each other's checkpoints. */
+export function rankFingerprint(
+  options: Pick<RankPipelineOptions, "engine" | "mirror" | "hasher" | "dpRank" | "topic">,
+): string {
+  const { engine, hasher, dpRank, topic } = options;
+  return checkpointFingerprint(engine, { hasher, dpRank, topic, mirror: mirrorOptions(options) });
 }
 
 const END_REASONS = {
@@ -81,7 +101,8 @@ export class RankPipeline implements RankView {
   private readonly options: RankPipelineOptions;
   private readonly gate: GateRunner;
   private readonly facts: EngineFacts;
-  private readonly mirror: Mirror;
+  /** For checkpoints; nothing else may touch it. */
+  readonly mirror: Mirror;
   private readonly writer: BatchWriter;
   private readonly applier: EventApplier;
   private readonly counts = new Counters();
@@ -96,18 +117,14 @@ export class RankPipeline implements RankView {
 
   constructor(options: RankPipelineOptions) {
     this.options = options;
-    this.epoch = options.mintEpoch();
+    this.epoch = options.checkpoint?.head.epoch ?? options.mintEpoch();
     this.facts = new EngineFacts(options.engine);
     this.writer = new BatchWriter(
       (groupId) => this.facts.group(groupId),
       options.isEngineProjectionAllowed,
       (reason) => this.refuse({ reason, path: "" }),
     );
-    this.mirror = new Mirror(new Placement(options.hasher), this.writer, {
-      ...MIRROR_DEFAULTS,
-      removalRule: options.engine.removalRule,
-      ...options.mirror,
-    });
+    this.mirror = new Mirror(new Placement(options.hasher), this.writer, mirrorOptions(options));
     this.applier = new EventApplier({
       facts: this.facts,
       mirror: this.mirror,
@@ -118,12 +135,13 @@ export class RankPipeline implements RankView {
     });
     this.gate = new GateRunner({
       repair: options.repair,
-      memory: undefined,
+      memory: options.checkpoint?.head.gate,
       counters: this.counts,
       deliver: (batch) => this.deliver(batch),
       endEpoch: (end) => this.beginEpoch(END_REASONS[end], end === "lost"),
       statusChanged: () => this.options.onStatus?.(),
     });
+    if (options.checkpoint !== undefined) this.restore(options.checkpoint);
   }
 
   /** One live multipart as received. Frames may be views: nothing of them is kept. */
@@ -186,10 +204,38 @@ export class RankPipeline implements RankView {
     return this.counts.all();
   }
 
+  /** What a checkpoint says beside the blocks; undefined = nothing was applied in this epoch. */
+  checkpointHead(
+    process: Pick<CheckpointHead, "instance" | "writtenAtMs">,
+  ): CheckpointHead | undefined {
+    const gate = this.gate.memory();
+    if (gate === undefined) return undefined;
+    return {
+      fingerprint: rankFingerprint(this.options),
+      dpRank: this.options.dpRank,
+      epoch: this.epoch,
+      gate,
+      isComplete: this.completeness === Completeness.COMPLETE,
+      facts: this.facts.memory(),
+      grouping: this.applier.grouping,
+      ...process,
+    };
+  }
+
   /** Recomputes the invariants of gate and mirror. For tests. */
   audit(): void {
     this.gate.audit();
     this.mirror.audit();
+  }
+
+  private restore(checkpoint: Checkpoint): void {
+    const { head } = checkpoint;
+    this.facts.restore(head.facts);
+    this.applier.restore(head.grouping);
+    checkpoint.restore(this.mirror);
+    this.completeness = head.isComplete ? Completeness.COMPLETE : Completeness.INCOMPLETE;
+    this.applied = head.gate.last;
+    this.announcedRevision = this.facts.revision;
   }
 
   private deliver(batch: GateBatch): void {

@@ -24,8 +24,9 @@ export interface ResumeRingOptions {
   readonly begin?: SequenceNumber | undefined;
 }
 
-/** Charged for each item beside its bytes. */
-export const RING_ITEM_OVERHEAD_BYTES = 64;
+/** Charged for each item beside its bytes, and for each framed message of it: as measured. */
+export const RING_ITEM_OVERHEAD_BYTES = 320;
+export const RING_MESSAGE_OVERHEAD_BYTES = 256;
 
 /** `after`: a batch's own number; of a withdrawal that of the batch before it. */
 interface Entry extends RingItem {
@@ -173,7 +174,11 @@ export class ResumeRing {
 }
 
 function sizeOf({ key, engine }: RingItem): number {
-  // A withdrawal is one item for both projections.
-  const more = engine === undefined || engine === key ? 0 : engine.delimited.length;
-  return key.delimited.length + more + RING_ITEM_OVERHEAD_BYTES;
+  const bytes = RING_ITEM_OVERHEAD_BYTES + messageBytes(key);
+  // A withdrawal is one message for both projections.
+  return engine === undefined || engine === key ? bytes : bytes + messageBytes(engine);
+}
+
+function messageBytes(message: FieldItem): number {
+  return message.delimited.length + RING_MESSAGE_OVERHEAD_BYTES;
 }

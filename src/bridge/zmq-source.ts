@@ -114,7 +114,7 @@ export class ZmqSource {
       heartbeatInterval: heartbeat?.intervalMs ?? LIMITS.zmqHeartbeatIntervalMs.value,
       heartbeatTimeout: heartbeat?.timeoutMs ?? LIMITS.zmqHeartbeatTimeoutMs.value,
       reconnectInterval: LIMITS.reconnectMinMs.value,
-      reconnectMaxInterval: LIMITS.reconnectMaxMs.value,
+      reconnectMaxInterval: LIMITS.zmqReconnectMaxMs.value,
       ipv6: true,
       linger: 0,
     });

@@ -31,6 +31,8 @@ export const PATH_WORKER = "engine";
 
 const STILL_CLOCK: Clock = { nowMs: () => 0, monotonicMs: () => 0 };
 const INSTANCE = 1n;
+/** Two may be needed: one whose start is refused because the engine changed, and its snapshot. */
+const MAX_STREAMS_PER_DRAIN = 8;
 const NO_RANDOMNESS = { uint32: () => 0, uint64: () => 0n, fraction: () => 0 };
 
 /** What a path is made of. */
@@ -106,8 +108,14 @@ export class PathFollower {
 
   /** Takes up to `limit` messages of the stream; false = there is nothing left. */
   drain(limit = Number.POSITIVE_INFINITY): boolean {
+    let streams = 0;
     for (let taken = 0; taken < limit; taken += 1) {
-      if (this.subscriber === undefined) this.timer?.();
+      if (this.subscriber === undefined) {
+        // Streams that end one after the other are a failure to be seen, not to be waited for.
+        if (streams === MAX_STREAMS_PER_DRAIN) return false;
+        streams += 1;
+        this.timer?.();
+      }
       this.opened?.();
       this.opened = undefined;
       const item = this.subscriber?.next();

@@ -8,6 +8,7 @@
  */
 import { KvEventsError } from "@kv-group-bridge/protocol";
 import { Command } from "commander";
+import type { SimFlags } from "./sim/sim-command.ts";
 import type { VerifyOptions } from "./verify-command.ts";
 
 /** Exit code for a wrong configuration or wrong arguments; 1 is a run that failed. */
@@ -64,6 +65,21 @@ async function main(): Promise<void> {
     .action(async (options: { trace?: string; prompts: string }) => {
       const { demoCommand } = await import("./demo-command.ts");
       process.exitCode = await demoCommand(options);
+    });
+
+  program
+    .command("sim")
+    .description(
+      "simulate engines, a bridge and gateways on a virtual clock, with faults, from seeds",
+    )
+    .option("--seeds <number>", "how many seeds", "1000")
+    .option("--from <number>", "the first seed", "1")
+    .option("--seed <number>", "this one seed only")
+    .option("--plant <name>", "with a planted bug, which must be found")
+    .option("--trace", "print everything that happens")
+    .action(async (options: SimFlags) => {
+      const { simCommand } = await import("./sim/sim-command.ts");
+      process.exitCode = simCommand(options);
     });
 
   await program.parseAsync();

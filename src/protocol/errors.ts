@@ -98,6 +98,7 @@ export const ERROR_CODES = [
   "tls_invalid",
   "engine_endpoint_invalid",
   "engine_socket_failed",
+  "checkpoint_failed",
   "bridge_unreachable",
   "worker_exists",
   "worker_unknown",

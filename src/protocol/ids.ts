@@ -118,6 +118,13 @@ export function parseByteHash(
   return text as BlockHash;
 }
 
+/** True for a text that `parseIntegerHash` or `parseByteHash` could have given: what was written down is read again. */
+export function isBlockHash(text: string): text is BlockHash {
+  if (text.length < 8) return false;
+  for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) > 255) return false;
+  return true;
+}
+
 /** The bytes of a block hash, for the ENGINE projection. */
 export function blockHashBytes(hash: BlockHash): Uint8Array {
   const bytes = new Uint8Array(hash.length);

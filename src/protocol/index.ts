@@ -55,6 +55,7 @@ export {
   type Epoch,
   FIRST_SEQUENCE,
   type GroupId,
+  isBlockHash,
   isUint32,
   parseByteHash,
   parseDpRank,

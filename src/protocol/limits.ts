@@ -315,6 +315,12 @@ export const LIMITS = {
     "an engine whose process is busy still answers: libzmq does, in a thread of its own",
     "the connection is closed and opened again; the rank is disconnected meanwhile",
   ),
+  zmqReconnectMaxMs: limit(
+    2_000,
+    "milliseconds",
+    "longest pause between attempts to reach the engine, which is in the same pod",
+    "the pause stays there",
+  ),
   zmqZombieMs: limit(
     1_000,
     "milliseconds",
@@ -332,6 +338,30 @@ export const LIMITS = {
     "milliseconds",
     "the whole of vLLM's default buffer takes a few seconds",
     "the replay request fails with timeout; what came until then counts",
+  ),
+  checkpointBytes: limit(
+    384 * 1024 * 1024,
+    "bytes",
+    "mirrorBlocks and historyBlocks at 80 bytes each; a typical rank has 50 MB",
+    "no checkpoint is written, an older one stays; a larger file is refused as checkpoint_too_large",
+  ),
+  checkpointIntervalMs: limit(
+    60_000,
+    "milliseconds",
+    "a process that dies without notice loses so much; the engine's replay buffer brings it back",
+    "the next checkpoint may be written",
+  ),
+  checkpointPieceBlocks: limit(
+    4_096,
+    "blocks",
+    "a few milliseconds",
+    "the piece is written and the loop yields to the event loop once",
+  ),
+  checkpointFinalMs: limit(
+    8_000,
+    "milliseconds",
+    "time of the last checkpoint at the end of a process; below the 30 s that a pod is given",
+    "it is given up, and the one before it stays",
   ),
 } as const satisfies Record<string, Limit>;
 

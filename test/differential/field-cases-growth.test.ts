@@ -21,7 +21,9 @@ function heapMebibytes(): number {
 }
 
 test("K1: branches that come and go leave nothing; the live blocks stay right", () => {
-  const rank = new FieldRank("a", 0, undefined, { maxHistory: 10_000 });
+  // A ring of this size is full before the first measurement.
+  const bounds = { maxHistory: 10_000, resumeRingBytes: MEBIBYTE };
+  const rank = new FieldRank("a", 0, undefined, bounds);
   const gateway = gatewayOf([rank]);
   const trunk = Array.from({ length: 1024 }, (_, index) => index + 1);
   rank.send(st({ ...FULL, h: trunk, t: "1..4096" }));

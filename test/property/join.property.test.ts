@@ -32,7 +32,7 @@ test.each(cases)("late followers of %s answer as the first one (seed %i)", async
     dpRank,
     engine: engineConfigOfTrace(trace.engine),
     seed: "sixteen characters",
-    fanOut: { snapshotChunkBlocks: dice.int(1, 9), queueBytes: 900, resumeRingBytes: 3000 },
+    fanOut: { snapshotChunkBlocks: dice.int(1, 9), queueBytes: 900, resumeRingBytes: 12_000 },
   });
   const followers: PathFollower[] = [];
   let compared = 0;

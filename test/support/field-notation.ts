@@ -246,12 +246,12 @@ export class FieldRank {
   private readonly streams: { subscriber: Subscriber; deliver: (bytes: Uint8Array) => void }[] = [];
   private next = 0n;
 
-  /** `queueBytes`: how far a gateway may fall behind. `maxHistory`: places of removed blocks. */
+  /** `queueBytes`: how far a gateway may fall behind. `maxHistory`: places of removed blocks. `resumeRingBytes`: the ring. */
   constructor(
     worker: string,
     dpRank: number,
     from: RankPipeline | EngineConfig = UNSTATED_ENGINE,
-    bounds: { queueBytes?: number; maxHistory?: number } = {},
+    bounds: { queueBytes?: number; maxHistory?: number; resumeRingBytes?: number } = {},
   ) {
     this.worker = worker;
     this.dpRank = dpRank;
@@ -279,6 +279,7 @@ export class FieldRank {
       instance: 1n,
       view: this.pipeline,
       ...(bounds.queueBytes === undefined ? {} : { queueBytes: bounds.queueBytes }),
+      ...(bounds.resumeRingBytes === undefined ? {} : { resumeRingBytes: bounds.resumeRingBytes }),
     });
     if (this.pipeline !== from) this.pipeline.setConnected(true);
   }

@@ -1,59 +1,7 @@
 /**
- * What it is: randomness from a seed: the same values on every machine, for tests and simulations.
- * Owns: its state (xoshiro128**, filled by splitmix32).
+ * What it is: the simulation's seeded randomness under the name that tests know.
+ * Owns: nothing.
  * Refuses: nothing.
- * Does not do: resist anyone.
+ * Does not do: anything of its own.
  */
-import { invariant, type Randomness } from "../../src/runtime/dist/index.js";
-
-/** `Randomness` that a seed decides. */
-export class SeededRandomness implements Randomness {
-  private readonly state = new Uint32Array(4);
-
-  /** `seed`: any number; its low 32 bits count. */
-  constructor(seed: number) {
-    let z = seed | 0;
-    for (let i = 0; i < 4; i++) {
-      z = (z + 0x9e3779b9) | 0;
-      let t = z ^ (z >>> 16);
-      t = Math.imul(t, 0x21f0aaad);
-      t ^= t >>> 15;
-      t = Math.imul(t, 0x735a2d97);
-      this.state[i] = t ^ (t >>> 15);
-    }
-  }
-
-  uint32(): number {
-    const s = this.state;
-    const [s0 = 0, s1 = 0, s2 = 0, s3 = 0] = s;
-    const times5 = Math.imul(s1, 5);
-    const result = Math.imul((times5 << 7) | (times5 >>> 25), 9) >>> 0;
-    const t2 = s2 ^ s0;
-    const t3 = s3 ^ s1;
-    s[1] = s1 ^ t2;
-    s[0] = s0 ^ t3;
-    s[2] = t2 ^ (s1 << 9);
-    s[3] = (t3 << 11) | (t3 >>> 21);
-    return result;
-  }
-
-  uint64(): bigint {
-    const high = BigInt(this.uint32());
-    return (high << 32n) | BigInt(this.uint32());
-  }
-
-  fraction(): number {
-    return Number(this.uint64() >> 11n) / 2 ** 53;
-  }
-
-  /** A whole number 0 … bound − 1, uniform up to 2^-21 for bounds below 2^32. */
-  below(bound: number): number {
-    invariant(bound > 0, "a bound is positive");
-    return Math.floor(this.fraction() * bound);
-  }
-
-  /** One of `list`. */
-  pick<T>(list: readonly [T, ...T[]]): T {
-    return list[this.below(list.length)] ?? list[0];
-  }
-}
+export { SeededRandomness } from "../../src/cli/dist/sim/seeded-randomness.js";

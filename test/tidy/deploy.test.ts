@@ -5,6 +5,7 @@ import { parseEngineDescription } from "../../src/bridge/dist/config-engine.js";
 import { parseGatewayConfig } from "../../src/gateway/dist/config.js";
 import { GATEWAY_FIELDS } from "../../src/gateway/dist/config-fields.js";
 import { flagOf, variableOf } from "../../src/protocol/dist/config-field.js";
+import { LIMITS } from "../../src/protocol/dist/limits.js";
 import {
   at,
   containersOf,
@@ -205,7 +206,26 @@ describe("the bridge beside the engine", () => {
     expect(image).toBe(`vllm/vllm-openai:v${description.vllmVersion}`);
   });
 
-  test("runs without root and writes nothing", () => {
+  test("keeps checkpoints in a volume of its own that has room for an old and a new one of every rank", () => {
+    const directory = bridgeConfig.checkpoint?.directory;
+    const mount = listAt(bridge, "volumeMounts").find((one) => at(one, "mountPath") === directory);
+    expect(at(mount, "readOnly")).toBeUndefined();
+    const name = textAt(mount, "name");
+    const users = containersOf(engine).filter((part) =>
+      listAt(part, "volumeMounts").some((one) => at(one, "name") === name),
+    );
+    expect(users.map((part) => textAt(part, "name"))).toEqual(["bridge"]);
+    const volume = listAt(engine, "spec.template.spec.volumes").find(
+      (one) => at(one, "name") === name,
+    );
+    const size = /^(\d+)Gi$/.exec(textAt(volume, "emptyDir.sizeLimit"))?.[1];
+    const needed = 2 * LIMITS.checkpointBytes.value * bridgeConfig.ranks.length;
+    expect(Number(size) * 1024 ** 3).toBeGreaterThan(needed);
+    const graceMs = Number(at(engine, "spec.template.spec.terminationGracePeriodSeconds")) * 1000;
+    expect(graceMs).toBeGreaterThan(LIMITS.checkpointFinalMs.value + LIMITS.shutdownGraceMs.value);
+  });
+
+  test("runs without root and writes nothing else", () => {
     expect(at(bridge, "securityContext.runAsNonRoot")).toBe(true);
     expect(at(bridge, "securityContext.readOnlyRootFilesystem")).toBe(true);
   });

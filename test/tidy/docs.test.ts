@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { choose, openGateway, type Target } from "../../docs/examples/router.ts";
 import { FILES, withCurrentTables } from "../../docs/write-tables.mjs";
 import { Withdraw_Reason } from "../../gen/es/kvgroup/v1/bridge_pb.js";
+import { CHECKPOINT_REFUSALS } from "../../src/bridge/dist/checkpoint-state.js";
 import { bridgeFields } from "../../src/bridge/dist/config-fields.js";
 import { SUBSCRIBE_REFUSALS } from "../../src/bridge/dist/service.js";
 import { ANSWER_REASONS } from "../../src/gateway/dist/answer.js";
@@ -104,6 +105,13 @@ describe("docs/protocol.md", () => {
     };
     const value = Buffer.from(new KeyedHasher("any seed").checkValue()).toString("hex");
     expect(documentedKey(plain)).toBe(value);
+  });
+});
+
+describe("docs/checkpoint.md", () => {
+  test("has a row for every refusal and no other, in the order of the code", () => {
+    const names = tableNames(readText("docs/checkpoint.md"), "checkpoint-refusals");
+    expect(names).toEqual([...CHECKPOINT_REFUSALS]);
   });
 });
 

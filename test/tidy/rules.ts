@@ -154,6 +154,7 @@ export const ALLOWED_IMPORTS: Readonly<Record<string, readonly string[]>> = {
   cli: [
     "node:",
     "commander",
+    "@msgpack/msgpack",
     "zod",
     "zeromq",
     "@bufbuild/protobuf",

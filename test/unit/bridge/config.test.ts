@@ -59,6 +59,7 @@ test("every default", () => {
     heartbeatIntervalMs: LIMITS.heartbeatIntervalMs.value,
     listen: { host: "127.0.0.1", port: 7557, tlsFiles: undefined },
     health: { host: "127.0.0.1", port: 7558 },
+    checkpoint: undefined,
     logLevel: "info",
   });
 });
@@ -91,6 +92,9 @@ test.each([
   ["subscribers-queue-bytes", String(LIMITS.subscriberQueueBytes.value + 1)],
   ["heartbeat-interval-ms", "99"],
   ["heartbeat-interval-ms", String(LIMITS.heartbeatIntervalMs.value + 1)],
+  ["checkpoint-interval-ms", "999"],
+  ["checkpoint-interval-ms", "3600001"],
+  ["checkpoint-directory", ""],
   ["log-level", "loud"],
   ["engine-mode", "listen"],
   ["engine-dp-ranks", "0,0"],
@@ -102,6 +106,18 @@ test.each([
   const { code, message } = refused({ [flag]: value });
   expect(code).toBe("config_invalid");
   expect(message).toContain(`--${flag}`);
+});
+
+test("a directory switches checkpoints on, with the interval of the limits unless another is given", () => {
+  const intervalMs = LIMITS.checkpointIntervalMs.value;
+  const directory = "/var/lib/kvgroup";
+  expect(parse({ "checkpoint-directory": directory }).checkpoint).toEqual({
+    directory,
+    intervalMs,
+  });
+  const both = { "checkpoint-directory": directory, "checkpoint-interval-ms": "1000" };
+  expect(parse(both).checkpoint).toEqual({ directory, intervalMs: 1_000 });
+  expect(parse({ "checkpoint-interval-ms": "3600000" }).checkpoint).toBeUndefined();
 });
 
 describe("ports of ranks", () => {

@@ -1,9 +1,10 @@
 import { expect, test } from "vitest";
-import { fieldItem } from "../../../src/bridge/dist/field-item.js";
+import { FieldItem } from "../../../src/bridge/dist/field-item.js";
 import {
   ResumeRing,
   type ResumeRingOptions,
   RING_ITEM_OVERHEAD_BYTES,
+  RING_MESSAGE_OVERHEAD_BYTES,
   type RingItem,
 } from "../../../src/bridge/dist/resume-ring.js";
 import { LIMITS, parseSequenceNumber } from "../../../src/protocol/dist/index.js";
@@ -29,16 +30,16 @@ class Bench {
   }
 
   batch(n: number, bytes = 10, engineBytes?: number): void {
-    const key = fieldItem(3, new Uint8Array(bytes));
+    const key = new FieldItem(3, new Uint8Array(bytes));
     this.#names.set(key, `b${n}`);
     const engine =
-      engineBytes === undefined ? undefined : fieldItem(3, new Uint8Array(engineBytes));
+      engineBytes === undefined ? undefined : new FieldItem(3, new Uint8Array(engineBytes));
     this.ring.pushBatch(number(n), { key, engine });
     this.ring.audit();
   }
 
   withdraw(name: string, bytes = 10): void {
-    const key = fieldItem(4, new Uint8Array(bytes));
+    const key = new FieldItem(4, new Uint8Array(bytes));
     this.#names.set(key, name);
     this.ring.pushWithdrawal({ key, engine: key });
     this.ring.audit();
@@ -118,7 +119,7 @@ test("at the bound of batches the oldest leaves with what came before it", () =>
 });
 
 test("bytes are counted with both projections and the overhead, up to the bound and no further", () => {
-  const cost = 11 + 21 + RING_ITEM_OVERHEAD_BYTES;
+  const cost = RING_ITEM_OVERHEAD_BYTES + 11 + 21 + 2 * RING_MESSAGE_OVERHEAD_BYTES;
   const bench = new Bench({ maxBytes: 3 * cost });
   for (let n = 0; n < 3; n++) bench.batch(n, 10, 20);
   expect(bench.ring.bytes).toBe(3 * cost);
@@ -130,9 +131,9 @@ test("bytes are counted with both projections and the overhead, up to the bound 
 });
 
 test("a batch larger than the ring leaves it empty, and whoever has it goes on", () => {
-  const bench = new Bench({ maxBytes: 500 });
+  const bench = new Bench({ maxBytes: 1500 });
   bench.batch(0);
-  bench.batch(1, 2000);
+  bench.batch(1, 20_000);
   expect(bench.ring.bytes).toBe(0);
   expect(bench.since(0)).toBeUndefined();
   expect(bench.since(1)).toBe("");
@@ -142,9 +143,9 @@ test("a batch larger than the ring leaves it empty, and whoever has it goes on",
 
 // A withdrawal that nobody can be told any more would leave views too high.
 test("a lost withdrawal stops everybody until the next batch", () => {
-  const bench = new Bench({ maxBytes: 500 });
+  const bench = new Bench({ maxBytes: 1500 });
   bench.batch(0);
-  bench.withdraw("w0", 2000);
+  bench.withdraw("w0", 20_000);
   for (const n of [undefined, 0]) expect(bench.since(n)).toBeUndefined();
   bench.withdraw("v0");
   expect(bench.since(0)).toBeUndefined();
@@ -153,7 +154,7 @@ test("a lost withdrawal stops everybody until the next batch", () => {
   expect(bench.since(1)).toBe("");
   bench.batch(2);
   expect(bench.since(1)).toBe("b2");
-  bench.withdraw("w2", 2000);
+  bench.withdraw("w2", 20_000);
   bench.ring.beginEpoch();
   expect(bench.since(undefined)).toBe("");
 });

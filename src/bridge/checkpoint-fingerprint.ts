@@ -1,0 +1,41 @@
+/**
+ * What it is: one text that stands for everything of the configuration that changes what events mean.
+ * Owns: the list of what belongs to it.
+ * Refuses: nothing.
+ * Does not do: show what went into it: it is a hash.
+ */
+import { createHash } from "node:crypto";
+import { type DpRank, KEY_SCHEME_ID, type KeyedHasher, LIMITS } from "@kv-group-bridge/protocol";
+import type { EngineConfig } from "./engine-config.ts";
+import type { MirrorOptions } from "./mirror-options.ts";
+
+/** What a checkpoint depends on beside the events themselves. */
+export interface FingerprintParts {
+  readonly hasher: KeyedHasher;
+  readonly dpRank: DpRank;
+  /** Exact topic; undefined = every topic. */
+  readonly topic: string | undefined;
+  readonly mirror: MirrorOptions;
+}
+
+/** SHA-256 in hexadecimal digits. Equal for equal parts, whatever the order of groups or fields. */
+export function checkpointFingerprint(engine: EngineConfig, parts: FingerprintParts): string {
+  const { hasher, dpRank, topic, mirror } = parts;
+  const groups = [...engine.groups].sort((a, b) => a.groupId - b.groupId);
+  const whole = {
+    engine: { ...engine, groups },
+    keys: [KEY_SCHEME_ID, Buffer.from(hasher.checkValue()).toString("hex")],
+    dpRank,
+    topic,
+    mirror,
+    groupsPerRank: LIMITS.groupsPerRank.value,
+  };
+  return createHash("sha256").update(JSON.stringify(whole, sorted)).digest("hex");
+}
+
+/** Fields in alphabetical order, and what is undefined as null: a text that depends on the values alone. */
+function sorted(_key: string, value: unknown): unknown {
+  if (value === undefined) return null;
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
+}

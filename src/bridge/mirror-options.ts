@@ -1,0 +1,62 @@
+/**
+ * What it is: what a mirror is given and what it tells: its sink, its bounds and rules, what it is restored from.
+ * Owns: types, and the default bounds.
+ * Refuses: nothing.
+ * Does not do: hold anything.
+ */
+import {
+  type BlockHash,
+  type GroupId,
+  LIMITS,
+  type RefusalReason,
+} from "@kv-group-bridge/protocol";
+import type { Block, Slot } from "./block.ts";
+import type { RemovalRule } from "./engine-config.ts";
+
+/** What the mirror tells. "Stored" and "removed" are transitions: a count left 0 or came back to it. */
+export interface MirrorSink {
+  /** A placed block is held in `slot` now. */
+  stored(slot: Slot, block: Block): void;
+  /** A block, placed or not, is held in `slot` no more. */
+  removed(slot: Slot, block: Block): void;
+  /** Everything in the scope is gone. Undefined = every group, every medium. */
+  cleared(groupId: GroupId | undefined, medium: string | undefined): void;
+  /** Something was refused or is worth counting. */
+  refused(reason: RefusalReason): void;
+}
+
+/** What is known of the group of a store. */
+export interface StoreFacts {
+  /** L. */
+  readonly lookaheadTokens: number;
+  /** The group's block size in the GPU; undefined = not known, or the store is not in the GPU. */
+  readonly wholeBlockTokens: number | undefined;
+}
+
+/** What a mirror is restored from: everything that makes it go on as the one that was written down. */
+export interface MirrorMemory {
+  /** By index. */
+  readonly slots: readonly Slot[];
+  /** By hash, in order of appearance, numbered from 1. The mirror's own from then on. */
+  readonly blocks: Map<BlockHash, Block>;
+  /** The placed ones by the text of their keys; the mirror's own too. */
+  readonly byKey: Map<string, Block>;
+  /** Those of the blocks that nothing holds, the one unneeded for longest first. */
+  readonly unheld: readonly Block[];
+}
+
+/** Bounds and rules of one mirror. */
+export interface MirrorOptions {
+  readonly maxBlocks: number;
+  readonly maxHistory: number;
+  readonly maxMedia: number;
+  readonly removalRule: RemovalRule;
+}
+
+/** The bounds of `LIMITS`. */
+export const MIRROR_DEFAULTS: MirrorOptions = {
+  maxBlocks: LIMITS.mirrorBlocks.value,
+  maxHistory: LIMITS.historyBlocks.value,
+  maxMedia: LIMITS.mediaPerRank.value,
+  removalRule: "per_copy",
+};
