@@ -89,7 +89,9 @@ export class CheckpointShelf {
     }
     const { dpRank } = options;
     const found = readCheckpoint(bytes, { fingerprint: rankFingerprint(options), dpRank });
-    invariant(found.ok !== isDamaged, "exactly what is damaged is refused");
+    const verdict = found.ok ? "taken" : `${found.error.reason}: ${found.error.detail}`;
+    const state = isDamaged ? "damaged" : "sound";
+    invariant(found.ok !== isDamaged, `a ${state} checkpoint is ${verdict}`);
     if (found.ok) return found.value;
     coverage.add("checkpoints_refused");
     return undefined;
@@ -103,7 +105,7 @@ export class CheckpointShelf {
     const bytes = this.kept.at(-1 - age);
     if (bytes === undefined) return undefined;
     coverage.add(age === 0 ? "checkpoint_last" : "checkpoint_older");
-    return bytes.slice();
+    return new Uint8Array(bytes);
   }
 
   private finish({ pipeline, instance }: CheckpointedProcess): void {
