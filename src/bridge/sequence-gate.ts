@@ -18,6 +18,7 @@ import type {
   GateOutput,
   GateState,
 } from "./gate-step.ts";
+import { OF_REPLAY } from "./held-batches.ts";
 import { ReplayAccount } from "./replay-account.ts";
 
 /** One gate a rank. */
@@ -122,6 +123,7 @@ export class SequenceGate {
     if (this.current === "away") return;
     this.cancel();
     this.order.held.clear();
+    this.order.untie();
     this.isUnproven = true;
     this.isDeaf = false;
     this.failedProbes = 0;
@@ -142,8 +144,7 @@ export class SequenceGate {
     this.isDeaf = false;
     const { sequence } = batch;
     if (this.order.isPast(sequence)) {
-      if (this.order.comparePast(batch) === "equal") this.out.push({ type: "duplicate" });
-      else this.restartedBy(batch);
+      this.liveOfThePast(batch);
       return;
     }
     if (this.current === "following") this.liveWhileFollowing(batch);
@@ -151,28 +152,46 @@ export class SequenceGate {
     if (this.liveTop === undefined || sequence > this.liveTop) this.liveTop = sequence;
   }
 
+  private liveOfThePast(batch: GateBatch): void {
+    if (this.order.comparePast(batch) !== "equal") {
+      this.restartedBy(batch);
+      return;
+    }
+    this.order.isTied = true;
+    this.out.push({ type: "duplicate" });
+    this.order.drain();
+  }
+
   private liveWhileFollowing(batch: GateBatch): void {
     this.failedProbes = 0;
     const { order } = this;
-    if (!order.isNext(batch.sequence)) {
-      if (this.canReplay) {
-        order.held.add(batch, this.replay.era);
-        this.replay.beginRange();
-        if (this.isProbing) this.beginCatchingUp();
-        else this.ask();
-        return;
-      }
-      order.endEpoch("lost", batch.sequence - order.expected);
+    const isNext = order.isNext(batch.sequence);
+    // What begins a history is of its process.
+    if (isNext && order.last === undefined) order.isTied = true;
+    if (this.canReplay && !(isNext && order.isTied)) {
+      order.held.add(batch, this.replay.era);
+      this.replay.beginRange();
+      if (this.isProbing) this.beginCatchingUp();
+      else this.ask();
+      return;
     }
+    if (!isNext) order.endEpoch("lost", batch.sequence - order.expected);
     order.deliver(batch);
   }
 
   private liveWhileCatchingUp(batch: GateBatch): void {
     const likeness = this.order.held.compare(batch);
     const isBackwards = this.liveTop !== undefined && batch.sequence <= this.liveTop;
-    if (likeness === "equal") this.out.push({ type: "duplicate" });
-    else if (likeness === "differs" || isBackwards) this.restartedBy(batch);
-    else if (this.replay.isAnchored && batch.sequence === this.order.expected) {
+    if (likeness === "equal") {
+      if (this.replay.isAnchored) this.order.isTied = true;
+      this.out.push({ type: "duplicate" });
+      this.order.drain();
+    } else if (likeness === "differs" || isBackwards) this.restartedBy(batch);
+    else if (
+      this.order.isTied &&
+      this.replay.isAnchored &&
+      batch.sequence === this.order.expected
+    ) {
       this.order.deliver(batch);
     } else this.order.held.add(batch, this.replay.era);
   }
@@ -190,10 +209,12 @@ export class SequenceGate {
       }
       return;
     }
-    if (order.held.compare(batch) === "differs") {
+    const likeness = order.held.compare(batch);
+    if (likeness === "differs") {
       this.restartedByReplay();
       return;
     }
+    if (likeness === "equal" && replay.isAnchored) order.isTied = true;
     if (replay.isAnchored && (sequence === order.expected || this.isOldestOfAll(sequence))) {
       order.held.take(sequence);
       // The live socket should have brought it.
@@ -201,7 +222,7 @@ export class SequenceGate {
       order.deliver(batch);
       return;
     }
-    order.held.add(batch, replay.era);
+    order.held.add(batch, OF_REPLAY);
     // A probe that finds a hole is a request for what is missing.
     if (this.isProbing) this.beginCatchingUp();
   }
@@ -275,6 +296,7 @@ export class SequenceGate {
   private restartedBy(batch: GateBatch): void {
     this.beginAnother();
     if (batch.sequence === 0n || !this.canReplay) {
+      this.order.isTied = true;
       this.order.deliver(batch);
       this.follow();
       return;
@@ -352,13 +374,13 @@ export class SequenceGate {
   private giveUp(): void {
     const { order, replay } = this;
     if (replay.batches === 0) replay.hasAnswered = false;
-    if (this.isUnproven || order.hasHole) {
-      const next = order.held.lowest();
+    const next = order.held.lowest();
+    if (this.isUnproven || (order.hasHole && next !== order.expected)) {
       const isProved = replay.isAnchored || !this.isUnproven;
       order.endEpoch(isProved ? "lost" : "unproven", (next ?? order.expected) - order.expected);
     }
-    order.flush();
-    this.follow();
+    if (order.flush(replay.batches > 0)) this.ask();
+    else this.follow();
   }
 
   private follow(): void {
