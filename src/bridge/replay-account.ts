@@ -35,6 +35,7 @@ export class ReplayAccount {
   /** The socket has answered since it was last given up. */
   hasAnswered = false;
   private attempts = 0;
+  private foreignReplies = 0;
   private expected: SequenceNumber | undefined = undefined;
 
   constructor(maxAttempts: number) {
@@ -83,6 +84,18 @@ export class ReplayAccount {
   /** Nothing of it can have been dropped: what it does not have, the engine has not published. */
   get isWhole(): boolean {
     return this.isShort && !this.hasHole;
+  }
+
+  /** Whether a whole reply lacked what the live socket had brought before. */
+  noteForeign(isForeign: boolean): void {
+    this.foreignReplies = isForeign ? this.foreignReplies + 1 : 0;
+  }
+
+  /** True once when that happened too often in a row: the live socket leads to another process. */
+  isForeign(): boolean {
+    if (this.foreignReplies < LIMITS.replayForeignReplies.value) return false;
+    this.foreignReplies = 0;
+    return true;
   }
 
   /** Another range is asked from now on. */

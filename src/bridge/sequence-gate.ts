@@ -20,6 +20,7 @@ import type {
 } from "./gate-step.ts";
 import { OF_REPLAY } from "./held-batches.ts";
 import { ReplayAccount } from "./replay-account.ts";
+import { SilenceWatch } from "./silence-watch.ts";
 
 /** One gate a rank. */
 export class SequenceGate {
@@ -36,11 +37,7 @@ export class SequenceGate {
   private isProbing = false;
   /** The highest number that the live socket brought since the publisher appeared. */
   private liveTop: SequenceNumber | undefined = undefined;
-  private failedProbes = 0;
-  private foreignReplies = 0;
-  /** A probe found batches that the live socket did not bring. */
-  private isDeaf = false;
-  private hasNews = false;
+  private readonly silence = new SilenceWatch();
   private out: GateOutput[] = [];
 
   constructor(options: GateOptions, memory?: GateMemory) {
@@ -62,7 +59,7 @@ export class SequenceGate {
 
   /** True while the engine does not answer at its replay socket, where it once did, and publishes nothing. */
   get isUnresponsive(): boolean {
-    return this.failedProbes >= LIMITS.replayProbeFailures.value;
+    return this.silence.isUnresponsive;
   }
 
   /** Takes one input and says what to do. */
@@ -125,8 +122,7 @@ export class SequenceGate {
     this.order.held.clear();
     this.order.untie();
     this.isUnproven = true;
-    this.isDeaf = false;
-    this.failedProbes = 0;
+    this.silence.reset();
     this.current = "away";
     this.out.push({ type: "clear_timer" });
   }
@@ -140,8 +136,7 @@ export class SequenceGate {
       }
       this.appear();
     }
-    this.hasNews = true;
-    this.isDeaf = false;
+    this.silence.heard();
     const { sequence } = batch;
     if (this.order.isPast(sequence)) {
       this.liveOfThePast(batch);
@@ -163,7 +158,7 @@ export class SequenceGate {
   }
 
   private liveWhileFollowing(batch: GateBatch): void {
-    this.failedProbes = 0;
+    this.silence.answered();
     const { order } = this;
     const isNext = order.isNext(batch.sequence);
     // What begins a history is of its process.
@@ -180,20 +175,17 @@ export class SequenceGate {
   }
 
   private liveWhileCatchingUp(batch: GateBatch): void {
-    const likeness = this.order.held.compare(batch);
+    const { order, replay } = this;
+    const likeness = order.held.compare(batch);
     const isBackwards = this.liveTop !== undefined && batch.sequence <= this.liveTop;
+    const isDeliverable = order.isTied && replay.isAnchored && batch.sequence === order.expected;
     if (likeness === "equal") {
-      if (this.replay.isAnchored) this.order.isTied = true;
+      if (replay.isAnchored) order.isTied = true;
       this.out.push({ type: "duplicate" });
-      this.order.drain();
+      order.drain();
     } else if (likeness === "differs" || isBackwards) this.restartedBy(batch);
-    else if (
-      this.order.isTied &&
-      this.replay.isAnchored &&
-      batch.sequence === this.order.expected
-    ) {
-      this.order.deliver(batch);
-    } else this.order.held.add(batch, this.replay.era);
+    else if (isDeliverable) order.deliver(batch);
+    else order.held.add(batch, replay.era);
   }
 
   private replayed(batch: GateBatch): void {
@@ -218,7 +210,7 @@ export class SequenceGate {
     if (replay.isAnchored && (sequence === order.expected || this.isOldestOfAll(sequence))) {
       order.held.take(sequence);
       // The live socket should have brought it.
-      if (this.isProbing) this.isDeaf = true;
+      if (this.isProbing) this.silence.isDeaf = true;
       order.deliver(batch);
       return;
     }
@@ -275,16 +267,12 @@ export class SequenceGate {
       return;
     }
     if (this.current !== "following" || !this.canReplay || this.isProbing) return;
-    if (this.isDeaf) {
-      this.reopen();
-      return;
+    if (this.silence.isDeaf) this.reopen();
+    else if (this.silence.hasNews) this.armProbe();
+    else {
+      this.isProbing = true;
+      this.request();
     }
-    if (this.hasNews) {
-      this.armProbe();
-      return;
-    }
-    this.isProbing = true;
-    this.request();
   }
 
   private replaced(): void {
@@ -327,12 +315,9 @@ export class SequenceGate {
 
   private dropForeign(): void {
     const dropped = this.order.held.dropForeign(this.replay.era, this.replay.top);
-    if (dropped === 0) {
-      this.foreignReplies = 0;
-      return;
-    }
+    this.replay.noteForeign(dropped > 0);
+    if (dropped === 0) return;
     this.out.push({ type: "foreign", batches: dropped });
-    this.foreignReplies += 1;
     this.liveTop = undefined;
   }
 
@@ -379,6 +364,7 @@ export class SequenceGate {
       const isProved = replay.isAnchored || !this.isUnproven;
       order.endEpoch(isProved ? "lost" : "unproven", (next ?? order.expected) - order.expected);
     }
+    this.isUnproven = false;
     if (order.flush(replay.batches > 0)) this.ask();
     else this.follow();
   }
@@ -386,27 +372,20 @@ export class SequenceGate {
   private follow(): void {
     this.current = "following";
     this.isUnproven = false;
-    this.failedProbes = 0;
+    this.silence.answered();
     this.order.held.clear();
-    if (this.foreignReplies >= LIMITS.replayForeignReplies.value) {
-      this.foreignReplies = 0;
-      this.reopen();
-      return;
-    }
-    if (this.canReplay) this.armProbe();
+    if (this.replay.isForeign()) this.reopen();
+    else if (this.canReplay) this.armProbe();
   }
 
   private armProbe(): void {
-    this.hasNews = false;
-    const delayMs = this.isDeaf ? LIMITS.deafGraceMs.value : LIMITS.replayProbeMs.value;
-    this.out.push({ type: "set_timer", delayMs });
+    this.out.push({ type: "set_timer", delayMs: this.silence.listen() });
   }
 
   private probeEnded(hasMarker: boolean): void {
     if (!hasMarker) {
       this.isProbing = false;
-      // A replay socket that never answered proves nothing about the engine.
-      if (this.replay.hasAnswered && !this.hasNews) this.failedProbes += 1;
+      this.silence.unanswered(this.replay.hasAnswered);
       this.armProbe();
       return;
     }
@@ -416,7 +395,7 @@ export class SequenceGate {
       return;
     }
     this.isProbing = false;
-    this.failedProbes = 0;
+    this.silence.answered();
     this.armProbe();
   }
 }
