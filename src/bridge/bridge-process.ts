@@ -24,6 +24,7 @@ import { type HealthServer, startHealthServer } from "./health-server.ts";
 import type { ListenAddress } from "./listen.ts";
 import { keySchemeMessage } from "./rank-messages.ts";
 import { mirrorOptions, rankFingerprint } from "./rank-pipeline.ts";
+import { StallWatch } from "./stall-watch.ts";
 
 /** One data-parallel rank of the engine. */
 export interface RankSettings {
@@ -80,8 +81,8 @@ export interface RunningBridge {
   close(): Promise<void>;
 }
 
-/** A timer that is so many periods late was not late by itself. */
-const TICKS_TO_NOTICE = 2;
+/** Often enough for `LIMITS.stallMs`. */
+const TURN_MS = LIMITS.stallMs.value / 4;
 
 /**
  * Opens everything; what was opened is closed again when a later part fails. Serves before any
@@ -93,7 +94,8 @@ export async function runBridge(
   deps: BridgeDeps,
 ): Promise<RunningBridge> {
   const hasher = new KeyedHasher(settings.keySeed);
-  const ranks = await makeRanks(settings, deps, hasher);
+  const stall = new StallWatch(deps.clock.monotonicMs());
+  const ranks = await makeRanks(settings, deps, hasher, stall);
   const server = new BridgeServer({
     ...settings.listen,
     timers: deps.timers,
@@ -114,18 +116,11 @@ export async function runBridge(
     // Together: each may write a last checkpoint.
     parts.add(() => Promise.all([...ranks.values()].map((rank) => rank.close())));
     for (const rank of ranks.values()) await rank.start();
-    const periodMs = heartbeatIntervalMs(settings);
-    let lastTickMs = deps.clock.monotonicMs();
     const tick = (): void => {
-      const nowMs = deps.clock.monotonicMs();
-      const stoodStill = nowMs - lastTickMs > TICKS_TO_NOTICE * periodMs;
-      lastTickMs = nowMs;
-      // After a pause of the whole process the sockets speak first: the engine may be gone, and a heartbeat would say
-      // that it is there.
-      if (stoodStill) return;
       for (const rank of ranks.values()) rank.tick();
     };
-    parts.add(deps.timers.every(periodMs, tick));
+    parts.add(deps.timers.every(heartbeatIntervalMs(settings), tick));
+    parts.add(deps.timers.every(TURN_MS, () => watchTurn(deps, stall, tick)));
     deps.log.info({ ...address, ranks: ranks.size }, "bridge serves");
     return { address, healthAddress: health?.address, close: () => parts.close() };
   } catch (error) {
@@ -134,10 +129,19 @@ export async function runBridge(
   }
 }
 
+/** Subscribers learn at once that the process stood still, and when it knows again. */
+function watchTurn({ clock }: BridgeDeps, stall: StallWatch, tick: () => void): void {
+  const nowMs = clock.monotonicMs();
+  const wasAwake = stall.isKnownAwake;
+  stall.turn(nowMs);
+  if (stall.isKnownAwake !== wasAwake) tick();
+}
+
 async function makeRanks(
   settings: BridgeSettings,
   deps: BridgeDeps,
   hasher: KeyedHasher,
+  stall: StallWatch,
 ): Promise<ReadonlyMap<number, BridgeRank>> {
   const ranks = new Map<number, BridgeRank>();
   const instance = deps.mintInstance();
@@ -159,6 +163,7 @@ async function makeRanks(
       mintEpoch: deps.mintEpoch,
       instance,
       clock: deps.clock,
+      isAwake: () => stall.isAwake(deps.clock.monotonicMs()),
       timers: deps.timers,
       log: deps.log,
       onFatal: (error) => deps.onFatal(error),

@@ -47,6 +47,8 @@ export interface BridgeRankOptions {
   /** Names the running process; see FanOutOptions. */
   readonly instance: bigint;
   readonly clock: Clock;
+  /** As RankPipelineOptions.isAwake. */
+  readonly isAwake: () => boolean;
   readonly timers: Timers;
   readonly log: Log;
   /** Our bug, or a socket that failed for good: the process should end. */
@@ -108,6 +110,7 @@ export class BridgeRank implements ServedRank {
       repair: { replay: this.replay, timers, clock, reopenLive: () => this.reopenLive() },
       onStatus: () => this.heartbeat(),
       checkpoint: options.checkpoints?.found,
+      isAwake: options.isAwake,
     });
     this.keeper = this.makeKeeper();
     this.fanOut = new FanOut({

@@ -71,6 +71,8 @@ export interface RankPipelineOptions {
   readonly repair?: RankRepair;
   /** What an earlier process knew; it is taken up when the engine proves to be the same. */
   readonly checkpoint?: Checkpoint | undefined;
+  /** False: this process stood still and does not know yet what its sockets have to tell. Default: always true. */
+  readonly isAwake?: () => boolean;
   /** What a heartbeat says of engine and view has changed: subscribers should learn it now. */
   readonly onStatus?: () => void;
 }
@@ -349,7 +351,8 @@ export class RankPipeline implements RankView {
       cursor: { epoch: this.epoch, sequence: this.applied },
       completeness: this.completeness,
       engine: () => this.facts.describe(),
-      isEngineConnected: this.isConnected && !this.gate.isUnresponsive,
+      isEngineConnected:
+        this.isConnected && !this.gate.isUnresponsive && this.options.isAwake?.() !== false,
       isCatchingUp: this.gate.isCatchingUp,
       lastBatchMs: this.lastBatchMs,
       placed: this.mirror.placed,

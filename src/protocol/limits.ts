@@ -285,6 +285,18 @@ export const LIMITS = {
     "a black-holed address must not hang a subscription",
     "the attempt fails and the subscription backs off",
   ),
+  stallMs: limit(
+    2_000,
+    "milliseconds",
+    "a process that stood still (stopped, suspended) does not know what its sockets would have told it",
+    "the engine counts as disconnected until wakeGraceMs after it runs again",
+  ),
+  wakeGraceMs: limit(
+    1_000,
+    "milliseconds",
+    "time in which sockets tell of what happened while the process stood still",
+    "what they have told by then counts",
+  ),
   shutdownGraceMs: limit(
     5_000,
     "milliseconds",

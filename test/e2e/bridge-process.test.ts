@@ -32,7 +32,7 @@ import {
 } from "../../src/bridge/dist/bridge-process.js";
 import { UNSTATED_ENGINE } from "../../src/bridge/dist/engine-config.js";
 import { freeEndpoint } from "../support/free-endpoint.ts";
-import { turns, until } from "../support/until.ts";
+import { until } from "../support/until.ts";
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
@@ -201,32 +201,41 @@ test("the configured heartbeat interval is kept and told", async () => {
   expect(start?.case === "start" && start.value.heartbeatIntervalMs).toBe(20);
 });
 
-test("a process that stood still says nothing of its engine before its sockets had a turn", async () => {
+test("a process that stood still does not say that its engine is there before its sockets had their time", async () => {
   let nowMs = 0;
-  const ticks: (() => void)[] = [];
+  const turnMs = LIMITS.stallMs.value / 4;
+  const takeTurns: (() => void)[] = [];
   const timers: Timers = {
     after: (delayMs, action) => systemTimers.after(delayMs, action),
     every: (periodMs, action) => {
-      if (periodMs === LIMITS.heartbeatIntervalMs.value) ticks.push(action);
+      if (periodMs === turnMs) takeTurns.push(action);
       return () => {};
     },
   };
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs };
-  const { client } = await run({ ranks: [rank(0, await freeEndpoint())] }, { timers, clock });
+  const { endpoint } = await engine();
+  const { client } = await run({ ranks: [rank(0, endpoint)] }, { timers, clock });
+  const isConnected = async (): Promise<boolean | undefined> =>
+    (await client.describe({})).ranks[0]?.isEngineConnected;
+  while ((await isConnected()) !== true);
   const { messages } = record(client, 0);
-  await until(() => messages.length === 2);
-  const heartbeats = (): number => messages.filter(({ case: name }) => name === "heartbeat").length;
-  const tickAfter = (delayMs: number): void => {
+  await until(() => messages.length >= 2);
+  const told = (): readonly boolean[] =>
+    messages.flatMap((message) =>
+      message.case === "heartbeat" ? [message.value.isEngineConnected] : [],
+    );
+  const before = told().length;
+  const turnAfter = (delayMs: number): void => {
     nowMs += delayMs;
-    for (const tick of ticks) tick();
+    for (const turn of takeTurns) turn();
   };
-  tickAfter(2 * LIMITS.heartbeatIntervalMs.value);
-  await until(() => heartbeats() === 1);
-  tickAfter(2 * LIMITS.heartbeatIntervalMs.value + 1);
-  await turns(200);
-  expect(heartbeats()).toBe(1);
-  tickAfter(LIMITS.heartbeatIntervalMs.value);
-  await until(() => heartbeats() === 2);
+  nowMs += LIMITS.stallMs.value + 1;
+  expect(await isConnected(), "who asks before the first turn").toBe(false);
+  turnAfter(0);
+  await until(() => told().slice(before).includes(false));
+  turnAfter(LIMITS.wakeGraceMs.value);
+  await until(() => told().at(-1) === true);
+  expect(await isConnected()).toBe(true);
 });
 
 test("close ends streams with UNAVAILABLE, frees all ports, and may be called twice", async () => {
