@@ -40,7 +40,7 @@ export class SequenceGate {
   /** A probe found batches that the live socket did not bring. */
   private isDeaf = false;
   private hasNews = false;
-  private out: GateOutput[] = [];
+  private readonly out: GateOutput[] = [];
 
   constructor(options: GateOptions, memory?: GateMemory) {
     this.canReplay = options.canReplay;
@@ -66,7 +66,6 @@ export class SequenceGate {
 
   /** Takes one input and says what to do. */
   step(input: GateInput): readonly GateOutput[] {
-    this.out = [];
     switch (input.type) {
       case "connected":
         if (this.current === "away") this.appear();
@@ -95,7 +94,8 @@ export class SequenceGate {
       default:
         unreachable(input, "every input is handled");
     }
-    return this.out;
+    // Nothing of it is kept: payloads are prompts.
+    return this.out.splice(0);
   }
 
   /** Checks what must always hold. */
