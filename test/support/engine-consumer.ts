@@ -74,6 +74,8 @@ export class EngineConsumer {
   apply(item: QueueItem): void {
     if (item.type === "start") this.#begin(item.start);
     else if (item.type === "snapshot_chunk") {
+      if (this.start?.hasSnapshot !== true)
+        throw new TypeError("pieces follow where start says so");
       if (item.chunk.index !== this.#nextChunk++) throw new TypeError("pieces come in order");
       this.chunks += 1;
       this.applyEvents(item.chunk.events);
@@ -98,6 +100,7 @@ export class EngineConsumer {
       const isSame =
         cursor?.epoch === this.#cursor?.epoch && cursor?.sequence === this.#cursor?.sequence;
       if (!isSame) throw new TypeError("a stream goes on where its consumer stands");
+      if (start.hasSnapshot) throw new TypeError("who goes on needs no snapshot");
     } else {
       this.#forget();
       this.isWhole = false;

@@ -84,8 +84,13 @@ describe("what is told", () => {
     put(words, stored([10], span(1, 4)));
     put(words, stored([11], span(5, 6), { parent: hash(10) }));
     put(words, stored([12], span(7, 8), { parent: hash(11), loraName: "one", loraId: 0n }));
-    put(words, stored([13], span(9, 10), { parent: hash(12), loraName: "two" }));
-    put(words, stored([14], span(11, 12), { parent: hash(13), loraName: "two" }), 0, false);
+    put(words, stored([13], span(9, 10), { parent: hash(12), loraName: "two", loraId: 0n }));
+    put(
+      words,
+      stored([14], span(11, 12), { parent: hash(13), loraName: "two", loraId: 0n }),
+      0,
+      false,
+    );
     const [events = []] = pieces(words);
     expect(events.map((event) => numbers(event))).toEqual([[1], [10], [11], [12], [13], [14]]);
     expect(events.map(({ loraName }) => loraName)).toEqual([
@@ -168,6 +173,18 @@ describe("parents come first", () => {
     expect(told(pieces(words))).toEqual([1, 2, 3, 4, 30]);
     // One block a piece: what is behind the first piece is still in order.
     expect(told(pieces(words, 1))).toEqual([1, 2, 3, 4, 30]);
+  });
+
+  test("but not those that went before they were told, nor their child", () => {
+    const words = new EngineWords(1e6);
+    chain(words, 1, 4);
+    for (const gone of [1, 2, 3]) words.removed(group(0), hash(gone));
+    chain(words, 1, 3);
+    const snapshot = reader(words);
+    expect(told([snapshot.next(1) ?? []])).toEqual([1]);
+    for (const gone of [2, 4]) words.removed(group(0), hash(gone));
+    expect(told([snapshot.next(10) ?? []])).toEqual([3]);
+    expect(snapshot.next(10)).toBeUndefined();
   });
 
   test("hashes that stand on each other in a circle end", () => {
