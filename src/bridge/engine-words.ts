@@ -34,6 +34,8 @@ export interface GroupWords {
   readonly blocks: Map<BlockHash, BlockWords>;
   /** Of the last store; > 0 once a store said so. */
   blockSizeTokens: number;
+  /** What its blocks are charged. */
+  bytes: number;
 }
 
 /** Charged for each block beside its tokens and the bytes of its hash: objects and their slots in maps. */
@@ -113,7 +115,10 @@ export class EngineWords {
   cleared(groupId: GroupId | undefined): void {
     for (const group of this.groups.values()) {
       if (groupId !== undefined && group.groupId !== groupId) continue;
-      for (const words of group.blocks.values()) this.drop(group, words);
+      this.usedBytes -= group.bytes;
+      this.keptBlocks -= group.blocks.size;
+      group.blocks.clear();
+      group.bytes = 0;
     }
   }
 
@@ -130,6 +135,7 @@ export class EngineWords {
     let blocks = 0;
     for (const group of this.groups.values()) {
       let last = 0;
+      const before = bytes;
       for (const [hash, words] of group.blocks) {
         invariant(words.hash === hash, "words are filed under their hash");
         invariant(words.serial > last, "serials rise in the order of iteration");
@@ -137,6 +143,7 @@ export class EngineWords {
         bytes += costOf(words);
         blocks += 1;
       }
+      invariant(bytes - before === group.bytes, "a group's account is the sum of its blocks");
     }
     invariant(bytes === this.usedBytes, "the account is the sum of what is kept");
     invariant(blocks === this.keptBlocks, "every block is counted");
@@ -146,7 +153,7 @@ export class EngineWords {
   private obtain(groupId: GroupId): GroupWords {
     let group = this.groups.get(groupId);
     if (group === undefined) {
-      group = { groupId, blocks: new Map(), blockSizeTokens: 0 };
+      group = { groupId, blocks: new Map(), blockSizeTokens: 0, bytes: 0 };
       this.groups.set(groupId, group);
     }
     return group;
@@ -161,12 +168,14 @@ export class EngineWords {
       return;
     }
     this.usedBytes += change;
+    group.bytes += change;
     if (known === undefined) this.keptBlocks += 1;
     group.blocks.set(words.hash, words);
   }
 
   private drop(group: GroupWords, words: BlockWords): void {
     group.blocks.delete(words.hash);
+    group.bytes -= costOf(words);
     this.usedBytes -= costOf(words);
     this.keptBlocks -= 1;
   }

@@ -207,7 +207,7 @@ export const LIMITS = {
     "the words of further blocks are not kept; ENGINE snapshots lack these blocks and say incomplete",
   ),
   engineSnapshotTokens: limit(
-    65_536,
+    16_384,
     "tokens",
     "as snapshotChunkBlocks, for pieces that carry tokens",
     "the next piece begins",
