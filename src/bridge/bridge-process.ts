@@ -16,14 +16,15 @@ import { registerBridgeMetrics } from "./bridge-metrics.ts";
 import { BridgeRank, type CheckpointPlace } from "./bridge-rank.ts";
 import { BridgeServer, type ServerTls } from "./bridge-server.ts";
 import { CheckpointFile } from "./checkpoint-file.ts";
+import { rankFingerprint } from "./checkpoint-fingerprint.ts";
 import { loadCheckpoint } from "./checkpoint-load.ts";
 import type { CheckpointSettings } from "./checkpoint-state.ts";
 import type { EngineConfig } from "./engine-config.ts";
 import type { EndpointMode } from "./engine-endpoint.ts";
 import { type HealthServer, startHealthServer } from "./health-server.ts";
 import type { ListenAddress } from "./listen.ts";
+import { mirrorOptions } from "./mirror-options.ts";
 import { keySchemeMessage } from "./rank-messages.ts";
-import { mirrorOptions, rankFingerprint } from "./rank-pipeline.ts";
 import { StallWatch } from "./stall-watch.ts";
 
 /** One data-parallel rank of the engine. */
@@ -44,6 +45,8 @@ export interface BridgeSettings {
   /** The fleet's seed of the prefix keys. */
   readonly keySeed: string;
   readonly isEngineProjectionAllowed: boolean;
+  /** Tokens are kept in memory so that ENGINE has snapshots too. Default false. */
+  readonly hasEngineSnapshot?: boolean | undefined;
   /** Undefined = the limits' own values. */
   readonly subscriberQueueBytes: number | undefined;
   readonly subscribersPerRank: number | undefined;
@@ -156,6 +159,7 @@ async function makeRanks(
       engine: settings.engine,
       hasher,
       isEngineProjectionAllowed: settings.isEngineProjectionAllowed,
+      hasEngineSnapshot: settings.hasEngineSnapshot,
       queueBytes: settings.subscriberQueueBytes,
       maxSubscribers: settings.subscribersPerRank,
       heartbeatIntervalMs: heartbeatIntervalMs(settings),

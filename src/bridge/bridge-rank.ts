@@ -38,6 +38,8 @@ export interface BridgeRankOptions {
   readonly engine: EngineConfig;
   readonly hasher: KeyedHasher;
   readonly isEngineProjectionAllowed: boolean;
+  /** As in RankPipelineOptions. */
+  readonly hasEngineSnapshot: boolean | undefined;
   readonly queueBytes: number | undefined;
   readonly maxSubscribers: number | undefined;
   readonly heartbeatIntervalMs: number;
@@ -104,6 +106,7 @@ export class BridgeRank implements ServedRank {
       hasher: options.hasher,
       topic: options.topic,
       isEngineProjectionAllowed: options.isEngineProjectionAllowed,
+      hasEngineSnapshot: options.hasEngineSnapshot,
       mintEpoch: options.mintEpoch,
       emit: (output) => this.fanOut.publish(output),
       report: (message, fields) => this.report(message, fields),

@@ -38,7 +38,7 @@ export class SequenceGate {
   /** The highest number that the live socket brought since the publisher appeared. */
   private liveTop: SequenceNumber | undefined = undefined;
   private readonly silence = new SilenceWatch();
-  private out: GateOutput[] = [];
+  private readonly out: GateOutput[] = [];
 
   constructor(options: GateOptions, memory?: GateMemory) {
     this.canReplay = options.canReplay;
@@ -64,7 +64,6 @@ export class SequenceGate {
 
   /** Takes one input and says what to do. */
   step(input: GateInput): readonly GateOutput[] {
-    this.out = [];
     switch (input.type) {
       case "connected":
         if (this.current === "away") this.appear();
@@ -93,7 +92,8 @@ export class SequenceGate {
       default:
         unreachable(input, "every input is handled");
     }
-    return this.out;
+    // Nothing of it is kept: payloads are prompts.
+    return this.out.splice(0);
   }
 
   /** Checks what must always hold. */

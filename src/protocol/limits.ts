@@ -200,6 +200,18 @@ export const LIMITS = {
     "keeps one piece under 100 kB and a few milliseconds",
     "the next piece begins",
   ),
+  engineWordsBytes: limit(
+    512 * 1024 * 1024,
+    "bytes",
+    "1.2 M blocks of 16 tokens, kept for snapshots of the ENGINE projection",
+    "the words of further blocks are not kept; ENGINE snapshots lack these blocks and say incomplete",
+  ),
+  engineSnapshotTokens: limit(
+    16_384,
+    "tokens",
+    "as snapshotChunkBlocks, for pieces that carry tokens",
+    "the next piece begins",
+  ),
   responseBytes: limit(
     64 * 1024 * 1024,
     "bytes",

@@ -11,7 +11,11 @@ import { join } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
-import { BridgeService, type SubscribeResponse } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
+import {
+  BridgeService,
+  Projection,
+  type SubscribeResponse,
+} from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import { LIMITS, parseDpRank, parseEpoch } from "@kv-group-bridge/protocol";
 import {
   createMetrics,
@@ -104,14 +108,18 @@ function storeFrames(sequence: number, hash: number): [string, Buffer, Uint8Arra
 }
 
 /** A rank's stream as an array that grows; only the abort at the end of the test ends it. */
-function record(client: Awaited<ReturnType<typeof run>>["client"], dpRank: number) {
+function record(
+  client: Awaited<ReturnType<typeof run>>["client"],
+  dpRank: number,
+  projection = Projection.PREFIX_KEYS,
+) {
   const abort = new AbortController();
   closers.push(() => abort.abort());
   const messages: SubscribeResponse["message"][] = [];
   const ends: ConnectError[] = [];
   const read = async (): Promise<void> => {
     try {
-      const stream = client.subscribe({ dpRank }, { signal: abort.signal });
+      const stream = client.subscribe({ dpRank, projection }, { signal: abort.signal });
       for await (const { message } of stream) messages.push(message);
     } catch (error) {
       ends.push(ConnectError.from(error));
@@ -151,6 +159,36 @@ test("what each rank's engine publishes reaches the subscribers of that rank onl
   expect(text).toMatch(/kvgroup_bridge_counter_total\{dp_rank="0",name="batches"\} \d+/);
   expect(fatal).toEqual([]);
 });
+
+test.each([
+  [true, 1],
+  [false, 0],
+])(
+  "a late ENGINE subscriber gets a snapshot where it is configured: %s",
+  async (isAsked, pieces) => {
+    const { socket, endpoint } = await engine();
+    const { client } = await run({
+      ranks: [rank(0, endpoint)],
+      isEngineProjectionAllowed: true,
+      hasEngineSnapshot: isAsked,
+    });
+    const early = record(client, 0);
+    for (
+      let sequence = 0;
+      !early.messages.some((message) => message.case === "batch");
+      sequence++
+    ) {
+      await socket.send(storeFrames(sequence, 1000));
+      await turn();
+    }
+    const late = record(client, 0, Projection.ENGINE);
+    await until(() => late.messages.length > pieces);
+    const [start, piece] = late.messages;
+    expect(start?.case === "start" && start.value.hasSnapshot).toBe(isAsked);
+    const events = piece?.case === "snapshotChunk" ? piece.value.events : [];
+    expect(events.map(({ tokenIds }) => tokenIds)).toEqual(isAsked ? [[1000, 2, 3, 4]] : []);
+  },
+);
 
 test("a lost engine is told to subscribers at once, by a heartbeat", async () => {
   const { socket, endpoint } = await engine();
