@@ -62,6 +62,9 @@ export interface CheckpointPlace {
 
 /** A reason that repeats is said once in this time, with the number left out. */
 const REPEAT_INTERVAL_MS = 60_000;
+const REFUTED =
+  "the replay socket contradicts the live one: is it the same rank's of the same engine, and does the engine keep " +
+  "batches (buffer_steps)? It is not used until it agrees: what is lost stays lost";
 /** More than there are messages times reasons. */
 const MAX_REPEAT_KEYS = 256;
 
@@ -80,6 +83,7 @@ export class BridgeRank implements ServedRank {
   private messages = 0;
   private hasUsableStores = false;
   private isConnected = false;
+  private isClosed = false;
   /** A connection that flaps is not told each time it comes back either. */
   private isLossSaid = true;
 
@@ -105,7 +109,13 @@ export class BridgeRank implements ServedRank {
       mintEpoch: options.mintEpoch,
       emit: (output) => this.fanOut.publish(output),
       report: (message, fields) => this.report(message, fields),
-      repair: { replay: this.replay, timers, clock, reopenLive: () => this.reopenLive() },
+      repair: {
+        replay: this.replay,
+        timers,
+        clock,
+        reopenLive: () => this.reopenLive(),
+        replayRefuted: (isRefuted) => this.tellRefuted(isRefuted),
+      },
       onStatus: () => this.heartbeat(),
       checkpoint: options.checkpoints?.found,
     });
@@ -172,6 +182,7 @@ export class BridgeRank implements ServedRank {
 
   /** Closes the sockets and writes the last checkpoint. Streams are the server's to end. */
   async close(): Promise<void> {
+    this.isClosed = true;
     this.pipeline.close();
     await Promise.all([this.source.close(), this.replay?.close()]);
     // No batch can come any more: the last checkpoint is of the last one.
@@ -216,12 +227,18 @@ export class BridgeRank implements ServedRank {
       this.source.reopen();
       return;
     }
-    // Who binds waits for its engine: the connection that is there is asked again.
-    const { isConnected } = this;
+    // Who binds waits for its engine: the connection that is there, if it still is then, is asked again.
     this.options.timers.after(0, () => {
+      if (!this.isConnected || this.isClosed) return;
       this.connectionChanged(false);
-      if (isConnected) this.connectionChanged(true);
+      this.connectionChanged(true);
     });
+  }
+
+  private tellRefuted(isRefuted: boolean): void {
+    const fields = { replayEndpoint: this.options.replayEndpoint };
+    if (isRefuted) this.repeats.warn("refuted", this.options.clock.monotonicMs(), fields, REFUTED);
+    else this.log.info(fields, "the replay socket agrees with the live one again");
   }
 
   private tell(arrival: Arrival): void {

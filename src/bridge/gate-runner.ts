@@ -29,6 +29,8 @@ export interface RankRepair {
    * connection is told again all the same.
    */
   reopenLive(): void;
+  /** The replay socket is not believed any more, or is again. An operator should know. */
+  replayRefuted?(isRefuted: boolean): void;
 }
 
 /** What the gate's decisions act on. */
@@ -51,6 +53,7 @@ export class GateRunner {
   private cancelTimer: Cancel | undefined = undefined;
   private cancelReplay: (() => void) | undefined = undefined;
   private saidStatus = "";
+  private isReplayRefuted = false;
 
   constructor(parts: GateRunnerParts) {
     this.parts = parts;
@@ -102,6 +105,7 @@ export class GateRunner {
     this.parts.counters.set("held_batches", held.count);
     this.parts.counters.set("held_bytes", held.sizeBytes);
     this.parts.counters.set("held_dropped", held.dropped);
+    this.parts.counters.set("replay_refuted", this.gate.isReplayRefuted ? 1 : 0);
   }
 
   /** Checks the gate. */
@@ -111,6 +115,10 @@ export class GateRunner {
 
   private step(input: GateInput): void {
     for (const output of this.gate.step(input)) this.carryOut(output);
+    if (this.gate.isReplayRefuted !== this.isReplayRefuted) {
+      this.isReplayRefuted = this.gate.isReplayRefuted;
+      this.parts.repair?.replayRefuted?.(this.isReplayRefuted);
+    }
     const status = this.status();
     if (status === this.saidStatus) return;
     this.saidStatus = status;

@@ -85,6 +85,22 @@ export class ReplayAccount {
     return this.isShort && !this.hasHole;
   }
 
+  /** The reply has brought something new. `expected`: the number that is missing now. */
+  hasAdvanced(expected: SequenceNumber): boolean {
+    return this.expected === undefined || expected > this.expected;
+  }
+
+  /**
+   * What a reply tells in which the batch delivered last does not stand: the engine has published so much since that
+   * it has forgotten that number, it never published it, or neither is sure.
+   */
+  verdict(last: SequenceNumber | undefined): "forgotten" | "never" | "unsure" {
+    const { bottom, top } = this;
+    if (bottom !== undefined && last !== undefined && bottom > last) return "forgotten";
+    if (this.isWhole && (top === undefined || last === undefined || top < last)) return "never";
+    return "unsure";
+  }
+
   /** Another range is asked from now on. */
   beginRange(): void {
     this.attempts = 0;
@@ -95,7 +111,7 @@ export class ReplayAccount {
    * number that is missing; a reply that moved it begins the count anew.
    */
   pauseMs(expected: SequenceNumber): number | undefined {
-    if (this.expected !== undefined && expected > this.expected) this.attempts = 0;
+    if (this.expected !== undefined && this.hasAdvanced(expected)) this.attempts = 0;
     this.attempts += 1;
     const allowed = this.hasAnswered
       ? this.maxAttempts

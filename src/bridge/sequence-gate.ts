@@ -7,7 +7,7 @@
  * Refuses: nothing; every input gets its outputs. Late answers of requests that were cancelled must not come here.
  * Does not do: I/O, time, decoding, epochs (the rank's pipeline carries the outputs out).
  */
-import { LIMITS, type SequenceNumber } from "@kv-group-bridge/protocol";
+import { LIMITS } from "@kv-group-bridge/protocol";
 import { invariant, unreachable } from "@kv-group-bridge/runtime";
 import { DeliveryOrder } from "./delivery-order.ts";
 import type {
@@ -18,7 +18,10 @@ import type {
   GateOutput,
   GateState,
 } from "./gate-step.ts";
+import { LiveSpan } from "./live-span.ts";
 import { ReplayAccount } from "./replay-account.ts";
+import { ReplayTrust } from "./replay-trust.ts";
+import { SilenceWatch } from "./silence-watch.ts";
 
 /** One gate a rank. */
 export class SequenceGate {
@@ -26,6 +29,7 @@ export class SequenceGate {
   /** What was delivered, and what is held. */
   readonly order: DeliveryOrder;
   private readonly replay: ReplayAccount;
+  private readonly trust = new ReplayTrust();
   private current: GateState = "away";
   /** Since the engine was last out of sight, nothing has proved that it is the same. */
   private isUnproven = false;
@@ -33,13 +37,8 @@ export class SequenceGate {
   private hasAppeared = false;
   /** The request in flight only asks whether the engine is still the same one. */
   private isProbing = false;
-  /** The highest number that the live socket brought since the publisher appeared. */
-  private liveTop: SequenceNumber | undefined = undefined;
-  private failedProbes = 0;
-  private foreignReplies = 0;
-  /** A probe found batches that the live socket did not bring. */
-  private isDeaf = false;
-  private hasNews = false;
+  private readonly liveSpan = new LiveSpan();
+  private readonly silence = new SilenceWatch();
   private out: GateOutput[] = [];
 
   constructor(options: GateOptions, memory?: GateMemory) {
@@ -61,7 +60,12 @@ export class SequenceGate {
 
   /** True while the engine does not answer at its replay socket, where it once did, and publishes nothing. */
   get isUnresponsive(): boolean {
-    return this.failedProbes >= LIMITS.replayProbeFailures.value;
+    return this.silence.isUnresponsive;
+  }
+
+  /** True while the replay socket is not believed: its replies contradict what the live socket brings. */
+  get isReplayRefuted(): boolean {
+    return this.trust.isRefuted;
   }
 
   /** Takes one input and says what to do. */
@@ -108,7 +112,7 @@ export class SequenceGate {
 
   private appear(): void {
     this.hasAppeared = true;
-    this.liveTop = undefined;
+    this.liveSpan.forget();
     if (this.canReplay) {
       this.replay.beginRange();
       this.ask();
@@ -123,8 +127,7 @@ export class SequenceGate {
     this.cancel();
     this.order.held.clear();
     this.isUnproven = true;
-    this.isDeaf = false;
-    this.failedProbes = 0;
+    this.silence.forget();
     this.current = "away";
     this.out.push({ type: "clear_timer" });
   }
@@ -138,27 +141,27 @@ export class SequenceGate {
       }
       this.appear();
     }
-    this.hasNews = true;
-    this.isDeaf = false;
+    this.silence.heard();
     const { sequence } = batch;
     if (this.order.isPast(sequence)) {
-      if (this.order.comparePast(batch) === "equal") this.out.push({ type: "duplicate" });
-      else this.restartedBy(batch);
-      return;
-    }
-    if (this.current === "following") this.liveWhileFollowing(batch);
+      if (this.order.comparePast(batch) !== "equal") {
+        this.restartedBy(batch);
+        return;
+      }
+      this.out.push({ type: "duplicate" });
+    } else if (this.current === "following") this.liveWhileFollowing(batch);
     else this.liveWhileCatchingUp(batch);
-    if (this.liveTop === undefined || sequence > this.liveTop) this.liveTop = sequence;
+    this.liveSpan.add(sequence);
   }
 
   private liveWhileFollowing(batch: GateBatch): void {
-    this.failedProbes = 0;
+    this.silence.engineAnswered();
     const { order } = this;
     if (!order.isNext(batch.sequence)) {
       if (this.canReplay) {
         order.held.add(batch, this.replay.era);
         this.replay.beginRange();
-        if (this.isProbing) this.beginCatchingUp();
+        if (this.isProbing && !this.trust.isRefuted) this.beginCatchingUp();
         else this.ask();
         return;
       }
@@ -169,7 +172,7 @@ export class SequenceGate {
 
   private liveWhileCatchingUp(batch: GateBatch): void {
     const likeness = this.order.held.compare(batch);
-    const isBackwards = this.liveTop !== undefined && batch.sequence <= this.liveTop;
+    const isBackwards = this.liveSpan.reaches(batch.sequence);
     if (likeness === "equal") this.out.push({ type: "duplicate" });
     else if (likeness === "differs" || isBackwards) this.restartedBy(batch);
     else if (this.replay.isAnchored && batch.sequence === this.order.expected) {
@@ -182,6 +185,8 @@ export class SequenceGate {
     const { order, replay } = this;
     const { sequence } = batch;
     replay.note(sequence);
+    if (this.liveSpan.includes(sequence) && order.compare(batch) === "equal") this.trust.agreed();
+    if (this.trust.isRefuted) return;
     if (order.last !== undefined && sequence <= order.last) {
       if (order.comparePast(batch) === "differs") this.restartedByReplay();
       else if (sequence === order.last) {
@@ -194,10 +199,11 @@ export class SequenceGate {
       this.restartedByReplay();
       return;
     }
-    if (replay.isAnchored && (sequence === order.expected || this.isOldestOfAll(sequence))) {
+    const isOldest = replay.batches === 1 && order.canBegin(sequence);
+    if (replay.isAnchored && (sequence === order.expected || isOldest)) {
       order.held.take(sequence);
       // The live socket should have brought it.
-      if (this.isProbing) this.isDeaf = true;
+      if (this.isProbing) this.silence.isDeaf = true;
       order.deliver(batch);
       return;
     }
@@ -206,45 +212,42 @@ export class SequenceGate {
     if (this.isProbing) this.beginCatchingUp();
   }
 
-  private isOldestOfAll(sequence: SequenceNumber): boolean {
-    if (this.order.last !== undefined || this.replay.batches > 1) return false;
-    const lowest = this.order.held.lowest();
-    return lowest === undefined || lowest >= sequence;
-  }
-
   private ended(hasMarker: boolean): void {
     if (!this.replay.isOpen) return;
+    const { isRefuted } = this.trust;
     this.replay.close(hasMarker);
-    if (this.isProbing) this.probeEnded(hasMarker);
+    this.trust.replyOver();
+    if (isRefuted) this.endProbe();
+    else if (this.isProbing) this.probeEnded(hasMarker);
     else if (hasMarker) this.replyEnded();
+    else if (this.hasJoined) this.follow();
     else this.askAgainOrGiveUp();
+  }
+
+  /** The engine is proved, and nothing is missing between what was delivered and what the live socket brings. */
+  private get hasJoined(): boolean {
+    const { order, replay } = this;
+    return replay.isAnchored && !order.hasHole && this.liveSpan.isBelow(order.last);
   }
 
   private replyEnded(): void {
     if (this.replay.isWhole) this.dropForeign();
-    if (!this.replay.isAnchored) {
-      this.unanchoredReplyEnded();
-      return;
-    }
-    if (this.order.hasHole) {
+    if (this.trust.isRefuted) this.giveUp();
+    else if (!this.replay.isAnchored) this.unanchoredReplyEnded();
+    else if (this.order.hasHole) {
       // The oldest that the engine has came after something that is held: what lies between is forgotten.
       if (this.order.last === undefined && this.replay.batches > 0) this.giveUp();
       else this.askAgainOrGiveUp();
-      return;
-    }
-    // After so many the engine's socket may have dropped the newest ones (high-water mark, up to vLLM 0.32).
-    if (this.replay.isShort) this.follow();
-    else this.ask();
+    } else if (this.replay.isShort || !this.replay.hasAdvanced(this.order.expected)) {
+      this.follow();
+    } else this.ask(); // The socket may have dropped the newest ones (high-water mark, up to vLLM 0.32).
   }
 
   /** The engine answers from the number asked on, and the batch delivered last was not among them. */
   private unanchoredReplyEnded(): void {
-    const { bottom, top, isWhole } = this.replay;
-    const last = this.order.last;
-    // It has published so much since that it has forgotten that number, or it never published it.
-    if (bottom !== undefined && last !== undefined && bottom > last) this.giveUp();
-    else if (isWhole && (top === undefined || last === undefined || top < last))
-      this.restartedByReplay();
+    const verdict = this.replay.verdict(this.order.last);
+    if (verdict === "forgotten") this.giveUp();
+    else if (verdict === "never") this.restartedByReplay();
     else this.askAgainOrGiveUp();
   }
 
@@ -254,16 +257,12 @@ export class SequenceGate {
       return;
     }
     if (this.current !== "following" || !this.canReplay || this.isProbing) return;
-    if (this.isDeaf) {
-      this.reopen();
-      return;
+    if (this.silence.isDeaf) this.reopen();
+    else if (this.silence.hasNews && !this.trust.isRefuted) this.armProbe();
+    else {
+      this.isProbing = true;
+      this.request();
     }
-    if (this.hasNews) {
-      this.armProbe();
-      return;
-    }
-    this.isProbing = true;
-    this.request();
   }
 
   private replaced(): void {
@@ -285,6 +284,7 @@ export class SequenceGate {
 
   private restartedByReplay(): void {
     const wasInSight = !this.isUnproven;
+    if (wasInSight) this.trust.contradicted();
     this.beginAnother(); // Both sockets must lead to the same process; after a reconnect they do.
     if (wasInSight) this.reopen();
     else this.ask();
@@ -295,7 +295,7 @@ export class SequenceGate {
     this.cancel();
     this.order.endEpoch("restarted");
     this.isUnproven = false;
-    this.liveTop = undefined;
+    this.liveSpan.forget();
   }
 
   private reopen(): void {
@@ -303,18 +303,26 @@ export class SequenceGate {
     this.out.push({ type: "reopen_live" });
   }
 
+  /** Unless the replay socket is not believed any more: then what is held counts. */
   private dropForeign(): void {
-    const dropped = this.order.held.dropForeign(this.replay.era, this.replay.top);
-    if (dropped === 0) {
-      this.foreignReplies = 0;
+    const { held } = this.order;
+    const { era, top } = this.replay;
+    if (!held.hasForeign(era, top)) {
+      this.trust.lackedNothing();
       return;
     }
-    this.out.push({ type: "foreign", batches: dropped });
-    this.foreignReplies += 1;
-    this.liveTop = undefined;
+    this.trust.lacked();
+    if (this.trust.isRefuted) return;
+    this.out.push({ type: "foreign", batches: held.dropForeign(era, top) });
+    this.liveSpan.forget();
   }
 
   private ask(): void {
+    if (this.trust.isRefuted) {
+      this.replay.isAnchored = false;
+      this.giveUp();
+      return;
+    }
     this.current = "asking";
     this.request();
   }
@@ -354,7 +362,7 @@ export class SequenceGate {
     if (replay.batches === 0) replay.hasAnswered = false;
     if (this.isUnproven || order.hasHole) {
       const next = order.held.lowest();
-      const isProved = replay.isAnchored || !this.isUnproven;
+      const isProved = !this.isUnproven || (replay.isAnchored && order.last !== undefined);
       order.endEpoch(isProved ? "lost" : "unproven", (next ?? order.expected) - order.expected);
     }
     order.flush();
@@ -364,37 +372,29 @@ export class SequenceGate {
   private follow(): void {
     this.current = "following";
     this.isUnproven = false;
-    this.failedProbes = 0;
+    this.silence.engineAnswered();
     this.order.held.clear();
-    if (this.foreignReplies >= LIMITS.replayForeignReplies.value) {
-      this.foreignReplies = 0;
-      this.reopen();
-      return;
-    }
-    if (this.canReplay) this.armProbe();
+    if (this.trust.takeReopen()) this.reopen();
+    else if (this.canReplay) this.armProbe();
   }
 
   private armProbe(): void {
-    this.hasNews = false;
-    const delayMs = this.isDeaf ? LIMITS.deafGraceMs.value : LIMITS.replayProbeMs.value;
-    this.out.push({ type: "set_timer", delayMs });
+    this.out.push({ type: "set_timer", delayMs: this.silence.beginPeriod() });
   }
 
   private probeEnded(hasMarker: boolean): void {
-    if (!hasMarker) {
-      this.isProbing = false;
-      // A replay socket that never answered proves nothing about the engine.
-      if (this.replay.hasAnswered && !this.hasNews) this.failedProbes += 1;
-      this.armProbe();
-      return;
-    }
-    if (!this.replay.isAnchored) {
+    if (hasMarker && !this.replay.isAnchored) {
       this.beginCatchingUp();
       this.unanchoredReplyEnded();
       return;
     }
+    if (hasMarker) this.silence.engineAnswered();
+    else this.silence.probeFailed(this.replay.hasAnswered);
+    this.endProbe();
+  }
+
+  private endProbe(): void {
     this.isProbing = false;
-    this.failedProbes = 0;
     this.armProbe();
   }
 }

@@ -152,6 +152,12 @@ export const LIMITS = {
     "live batches that the answering engine never published, reply after reply",
     "the live socket is opened anew",
   ),
+  replayContradictions: limit(
+    4,
+    "replies",
+    "replies that contradict the live socket, a new one too: another engine's, or one that keeps nothing",
+    "the replay socket is only probed, and what the live socket brings counts, until a reply agrees with it",
+  ),
   replayProbeMs: limit(
     30_000,
     "milliseconds",
