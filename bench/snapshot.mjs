@@ -75,7 +75,10 @@ for (let round = 0; round < ROUNDS; round++) {
     if (item === undefined) break;
     bytes += toBinary(SubscribeResponseSchema, toResponse(item, false)).length;
     times.push(Number(process.hrtime.bigint() - begin) / 1e6);
-    for (let i = 0; i < 8; i++) pipeline.mirror.store(storeOf((fresh += PER_EVENT)), group, facts);
+    for (let i = 0; i < 8; i++) {
+      fresh += PER_EVENT;
+      pipeline.mirror.store(storeOf(fresh), group, facts);
+    }
     if (item.type === "snapshot_chunk" && item.chunk.isLast) break;
   }
   subscriber.close();

@@ -67,12 +67,18 @@ function demoLane() {
   return { passed, failed: 1 - passed, skipped: 0, isGood: run.status === 0 };
 }
 
-/** Every recording counts as one test. */
-function recordingsLane() {
+/** Another one for each commit; where there is none, a fixed one. */
+function faultSeed() {
+  const head = spawnSync("git", ["rev-parse", "HEAD"], { encoding: "utf8" });
+  return head.status === 0 ? Number.parseInt(head.stdout.slice(0, 7), 16) : 1;
+}
+
+/** Every recording counts as one test. `flags`: how they are played. */
+function recordingsLane(...flags) {
   const files = readdirSync(RECORDINGS)
     .filter((name) => name.endsWith(".jsonl.gz"))
     .map((name) => join(RECORDINGS, name));
-  const run = spawnSync(process.execPath, [BINARY, "verify-trace", ...files], {
+  const run = spawnSync(process.execPath, [BINARY, "verify-trace", ...flags, ...files], {
     encoding: "utf8",
     maxBuffer: 64 * 1024 * 1024,
   });
@@ -93,8 +99,12 @@ if (unknown.length > 0) {
 const lanes = (named.length > 0 ? named : TEST_LANES).map((lane) => [lane, () => testLane(lane)]);
 if (isCi) {
   lanes.push(["demo", demoLane]);
-  if (existsSync(RECORDINGS)) lanes.push(["recordings", recordingsLane]);
-  else console.log("no recordings beside this checkout: the committed ones run in `differential`");
+  if (existsSync(RECORDINGS)) {
+    lanes.push(["recordings", () => recordingsLane()]);
+    lanes.push(["recordings, late gateway", () => recordingsLane("--join", "random")]);
+    lanes.push(["recordings, faults", () => recordingsLane("--faults", String(faultSeed()))]);
+  } else
+    console.log("no recordings beside this checkout: the committed ones run in `differential`");
 }
 
 const total = { passed: 0, failed: 0 };

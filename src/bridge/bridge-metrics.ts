@@ -18,6 +18,16 @@ export interface MeasuredRank {
   describe(): RankDescription;
 }
 
+/** Of a rank's counters, those that go up and down; docs/protocol.md marks them. */
+export const RANK_GAUGES: ReadonlySet<string> = new Set([
+  "held_batches",
+  "held_bytes",
+  "ring.batches",
+  "ring.bytes",
+  "checkpoint.bytes",
+  "checkpoint.milliseconds",
+]);
+
 /** Registers all metrics of a bridge; once for a registry. */
 export function registerBridgeMetrics(metrics: Metrics, ranks: readonly MeasuredRank[]): void {
   const gauge = (name: string, help: string, read: (rank: MeasuredRank) => number): void => {
@@ -28,6 +38,11 @@ export function registerBridgeMetrics(metrics: Metrics, ranks: readonly Measured
   );
   gauge("following", "1 once usable stores arrived and while connected", (rank) =>
     rank.arrival === "following" ? 1 : 0,
+  );
+  gauge(
+    "catching_up",
+    "1 while batches of the engine are asked again or the engine is proved",
+    (rank) => (rank.describe().isCatchingUp ? 1 : 0),
   );
   gauge("view_complete", "1 while nothing that the engine holds is missing", (rank) =>
     rank.describe().completeness === Completeness.COMPLETE ? 1 : 0,
@@ -58,15 +73,24 @@ export function registerBridgeMetrics(metrics: Metrics, ranks: readonly Measured
     name: "kvgroup_bridge_counter_total",
     help: "Counters of the rank by name; refusals as refused.<reason>",
     labels: ["dp_rank", "name"],
-    *read(): Iterable<Sample> {
-      for (const rank of ranks) {
-        const dpRank = String(rank.dpRank);
-        for (const [name, value] of Object.entries(rank.describe().counters)) {
-          yield { labels: { dp_rank: dpRank, name }, value: Number(value) };
-        }
-      }
-    },
+    read: () => byName(ranks, false),
   });
+  metrics.gauge({
+    name: "kvgroup_bridge_gauge",
+    help: "What the rank holds, by name",
+    labels: ["dp_rank", "name"],
+    read: () => byName(ranks, true),
+  });
+}
+
+function* byName(ranks: readonly MeasuredRank[], areGauges: boolean): Iterable<Sample> {
+  for (const rank of ranks) {
+    const dpRank = String(rank.dpRank);
+    for (const [name, value] of Object.entries(rank.describe().counters)) {
+      if (RANK_GAUGES.has(name) !== areGauges) continue;
+      yield { labels: { dp_rank: dpRank, name }, value: Number(value) };
+    }
+  }
 }
 
 function registerFanOut(metrics: Metrics, ranks: readonly MeasuredRank[]): void {

@@ -80,6 +80,9 @@ export interface RunningBridge {
   close(): Promise<void>;
 }
 
+/** A timer that is so many periods late was not late by itself. */
+const TICKS_TO_NOTICE = 2;
+
 /**
  * Opens everything; what was opened is closed again when a later part fails. Serves before any
  * engine is there. Fails with `config_invalid`, `engine_endpoint_invalid`, `engine_socket_failed`,
@@ -112,7 +115,14 @@ export async function runBridge(
     parts.add(() => Promise.all([...ranks.values()].map((rank) => rank.close())));
     for (const rank of ranks.values()) await rank.start();
     const periodMs = heartbeatIntervalMs(settings);
+    let lastTickMs = deps.clock.monotonicMs();
     const tick = (): void => {
+      const nowMs = deps.clock.monotonicMs();
+      const stoodStill = nowMs - lastTickMs > TICKS_TO_NOTICE * periodMs;
+      lastTickMs = nowMs;
+      // After a pause of the whole process the sockets speak first: the engine may be gone, and a heartbeat would say
+      // that it is there.
+      if (stoodStill) return;
       for (const rank of ranks.values()) rank.tick();
     };
     parts.add(deps.timers.every(periodMs, tick));

@@ -23,6 +23,12 @@ export class DeliveryOrder {
   private readonly digests: PayloadDigests;
   private readonly emit: (output: GateOutput) => void;
   private lastSequence: SequenceNumber | undefined = undefined;
+  /**
+   * The live socket has shown, since it was connected, that it leads to the process whose batches were delivered.
+   * Until then nothing held is delivered behind a replayed batch: during a replacement behind one address the two
+   * sockets may lead to two processes.
+   */
+  isTied: boolean;
   /** The next batch may have any number: nothing before it can be had. */
   private acceptsAny: boolean;
   /** Nothing was delivered of the present process, so nothing is known of it. */
@@ -35,6 +41,7 @@ export class DeliveryOrder {
   ) {
     this.canReplay = options.canReplay;
     this.acceptsAny = !options.canReplay;
+    this.isTied = !options.canReplay;
     this.emit = emit;
     this.digests = new PayloadDigests(options.digests ?? LIMITS.duplicateDigests.value);
     this.held = new HeldBatches({
@@ -96,17 +103,22 @@ export class DeliveryOrder {
     this.drain();
   }
 
-  /** Delivers what is held and comes next. */
+  /** Delivers what is held and comes next, once the live socket is tied. */
   drain(): void {
-    for (;;) {
+    while (this.isTied) {
       const batch = this.held.take(this.expected);
       if (batch === undefined) return;
       this.deliverOne(batch);
     }
   }
 
-  /** Delivers everything held, each hole as a loss. From here on the next batch may have any number. */
-  flush(): void {
+  /**
+   * Delivers everything held, each hole as a loss; then the next batch may have any number if there was none. Gives
+   * whether something that came live was dropped: behind replayed batches it must be tied first.
+   */
+  flush(hasReplayed: boolean): boolean {
+    const hasDropped = hasReplayed && !this.isTied && this.held.dropLive();
+    if (!hasReplayed) this.isTied = true;
     // Asking would not help, so whatever comes first begins.
     this.acceptsAny = this.lastSequence === undefined;
     for (let next = this.held.lowest(); next !== undefined; next = this.held.lowest()) {
@@ -117,6 +129,7 @@ export class DeliveryOrder {
       }
       this.deliver(batch);
     }
+    return hasDropped;
   }
 
   /**
@@ -129,7 +142,14 @@ export class DeliveryOrder {
     if (end !== "lost") this.isBlank = true;
     this.lastSequence = undefined;
     this.acceptsAny = end === "lost" || !this.canReplay;
-    if (end !== "lost") this.digests.clear();
+    if (end === "lost") return;
+    this.digests.clear();
+    this.untie();
+  }
+
+  /** The live socket may lead to another process from here on. */
+  untie(): void {
+    this.isTied = !this.canReplay;
   }
 
   /** What a later process needs; undefined before the first batch of an epoch. */

@@ -105,7 +105,7 @@ export class GateRunner {
     this.parts.counters.set("held_batches", held.count);
     this.parts.counters.set("held_bytes", held.sizeBytes);
     this.parts.counters.set("held_dropped", held.dropped);
-    this.parts.counters.set("replay_refuted", this.gate.isReplayRefuted ? 1 : 0);
+    this.parts.counters.set("replay_refuted", this.gate.trust.isRefuted ? 1 : 0);
   }
 
   /** Checks the gate. */
@@ -115,8 +115,8 @@ export class GateRunner {
 
   private step(input: GateInput): void {
     for (const output of this.gate.step(input)) this.carryOut(output);
-    if (this.gate.isReplayRefuted !== this.isReplayRefuted) {
-      this.isReplayRefuted = this.gate.isReplayRefuted;
+    if (this.gate.trust.isRefuted !== this.isReplayRefuted) {
+      this.isReplayRefuted = this.gate.trust.isRefuted;
       this.parts.repair?.replayRefuted?.(this.isReplayRefuted);
     }
     const status = this.status();

@@ -17,9 +17,12 @@ export interface HeldLimits {
 
 interface Held {
   readonly batch: GateBatch;
-  /** Number of the replay request that was the last one made when it arrived. */
-  readonly era: number;
+  /** Number of the replay request that was the last one made when it arrived live; OF_REPLAY for others. */
+  era: number;
 }
+
+/** In place of an era: the batch came with a reply. */
+export const OF_REPLAY = Number.POSITIVE_INFINITY;
 
 /** Batches of one publisher, by number. */
 export class HeldBatches {
@@ -61,13 +64,17 @@ export class HeldBatches {
     return known.digest === batch.digest ? "equal" : "differs";
   }
 
-  /** Keeps a copy; `era` is the number of the last replay request made. */
+  /** Keeps a copy; `era` is the number of the last replay request made, or OF_REPLAY. */
   add(batch: GateBatch, era: number): void {
     if (this.topSequence === undefined || batch.sequence > this.topSequence) {
       this.topSequence = batch.sequence;
       this.topEra = era;
     }
-    if (this.held.has(batch.sequence)) return;
+    const known = this.held.get(batch.sequence);
+    if (known !== undefined) {
+      if (era === OF_REPLAY) known.era = era;
+      return;
+    }
     const { limits } = this;
     if (this.held.size >= limits.batches || this.bytes + batch.payload.length > limits.bytes) {
       this.droppedCount += 1;
@@ -129,6 +136,17 @@ export class HeldBatches {
   private isTopForeign(era: number, last: SequenceNumber | undefined): boolean {
     if (this.topSequence === undefined || this.topEra >= era) return false;
     return last === undefined || this.topSequence > last;
+  }
+
+  /** Drops what came live; gives whether there was any. */
+  dropLive(): boolean {
+    let hasLive = false;
+    for (const [sequence, { era }] of this.held) {
+      if (era === OF_REPLAY) continue;
+      this.take(sequence);
+      hasLive = true;
+    }
+    return hasLive;
   }
 
   /** Forgets all. */

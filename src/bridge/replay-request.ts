@@ -96,7 +96,7 @@ export class ReplayRequest {
     if (this.isOver) return undefined;
     this.socket = new Dealer({
       // Unbounded: at a bound libzmq would stop reading, and the engine's ROUTER drop what is left.
-      receiveHighWaterMark: 0,
+      receiveHighWaterMark: LIMITS.replayReceiveHighWaterMark.value,
       maxMessageSize: this.options.maxFrameBytes ?? LIMITS.frameBytes.value,
       reconnectInterval: LIMITS.reconnectMinMs.value,
       ipv6: true,

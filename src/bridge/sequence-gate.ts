@@ -18,6 +18,7 @@ import type {
   GateOutput,
   GateState,
 } from "./gate-step.ts";
+import { OF_REPLAY } from "./held-batches.ts";
 import { LiveSpan } from "./live-span.ts";
 import { ReplayAccount } from "./replay-account.ts";
 import { ReplayTrust } from "./replay-trust.ts";
@@ -29,7 +30,8 @@ export class SequenceGate {
   /** What was delivered, and what is held. */
   readonly order: DeliveryOrder;
   private readonly replay: ReplayAccount;
-  private readonly trust = new ReplayTrust();
+  /** Whether its replies are believed. */
+  readonly trust = new ReplayTrust();
   private current: GateState = "away";
   /** Since the engine was last out of sight, nothing has proved that it is the same. */
   private isUnproven = false;
@@ -63,11 +65,6 @@ export class SequenceGate {
     return this.silence.isUnresponsive;
   }
 
-  /** True while the replay socket is not believed: its replies contradict what the live socket brings. */
-  get isReplayRefuted(): boolean {
-    return this.trust.isRefuted;
-  }
-
   /** Takes one input and says what to do. */
   step(input: GateInput): readonly GateOutput[] {
     this.out = [];
@@ -94,7 +91,8 @@ export class SequenceGate {
         this.expire();
         break;
       case "replaced":
-        this.replaced();
+        this.beginAnother();
+        this.ask();
         break;
       default:
         unreachable(input, "every input is handled");
@@ -113,19 +111,15 @@ export class SequenceGate {
   private appear(): void {
     this.hasAppeared = true;
     this.liveSpan.forget();
-    if (this.canReplay) {
-      this.replay.beginRange();
-      this.ask();
-      return;
-    }
-    if (this.order.last !== undefined) this.order.endEpoch("unproven");
-    this.follow();
+    this.replay.beginRange();
+    if (!this.canReplay) this.order.endEpoch("unproven");
+    this.ask();
   }
 
   private disappear(): void {
     if (this.current === "away") return;
     this.cancel();
-    this.order.held.clear();
+    this.order.untie();
     this.isUnproven = true;
     this.silence.forget();
     this.current = "away";
@@ -148,34 +142,44 @@ export class SequenceGate {
         this.restartedBy(batch);
         return;
       }
-      this.out.push({ type: "duplicate" });
+      this.liveAgain();
     } else if (this.current === "following") this.liveWhileFollowing(batch);
     else this.liveWhileCatchingUp(batch);
     this.liveSpan.add(sequence);
   }
 
+  private liveAgain(): void {
+    this.order.isTied = true;
+    this.out.push({ type: "duplicate" });
+    this.order.drain();
+  }
+
   private liveWhileFollowing(batch: GateBatch): void {
     this.silence.engineAnswered();
     const { order } = this;
-    if (!order.isNext(batch.sequence)) {
-      if (this.canReplay) {
-        order.held.add(batch, this.replay.era);
-        this.replay.beginRange();
-        if (this.isProbing && !this.trust.isRefuted) this.beginCatchingUp();
-        else this.ask();
-        return;
-      }
-      order.endEpoch("lost", batch.sequence - order.expected);
+    const isNext = order.isNext(batch.sequence);
+    // What begins a history is of its process.
+    if (isNext && order.last === undefined) order.isTied = true;
+    if (this.canReplay && !(isNext && order.isTied)) {
+      order.held.add(batch, this.replay.era);
+      this.replay.beginRange();
+      if (this.isProbing && !this.trust.isRefuted) this.beginCatchingUp();
+      else this.ask();
+      return;
     }
+    if (!isNext) order.endEpoch("lost", batch.sequence - order.expected);
     order.deliver(batch);
   }
 
   private liveWhileCatchingUp(batch: GateBatch): void {
     const likeness = this.order.held.compare(batch);
     const isBackwards = this.liveSpan.reaches(batch.sequence);
-    if (likeness === "equal") this.out.push({ type: "duplicate" });
-    else if (likeness === "differs" || isBackwards) this.restartedBy(batch);
-    else if (this.replay.isAnchored && batch.sequence === this.order.expected) {
+    const { order, replay } = this;
+    if (likeness === "equal") {
+      if (replay.isAnchored) this.liveAgain();
+      else this.out.push({ type: "duplicate" });
+    } else if (likeness === "differs" || isBackwards) this.restartedBy(batch);
+    else if (order.isTied && replay.isAnchored && batch.sequence === order.expected) {
       this.order.deliver(batch);
     } else this.order.held.add(batch, this.replay.era);
   }
@@ -195,10 +199,12 @@ export class SequenceGate {
       }
       return;
     }
-    if (order.held.compare(batch) === "differs") {
+    const likeness = order.held.compare(batch);
+    if (likeness === "differs") {
       this.restartedByReplay();
       return;
     }
+    if (likeness === "equal" && replay.isAnchored) order.isTied = true;
     const isOldest = replay.batches === 1 && order.canBegin(sequence);
     if (replay.isAnchored && (sequence === order.expected || isOldest)) {
       order.held.take(sequence);
@@ -207,27 +213,24 @@ export class SequenceGate {
       order.deliver(batch);
       return;
     }
-    order.held.add(batch, replay.era);
+    order.held.add(batch, OF_REPLAY);
     // A probe that finds a hole is a request for what is missing.
     if (this.isProbing) this.beginCatchingUp();
   }
 
   private ended(hasMarker: boolean): void {
-    if (!this.replay.isOpen) return;
-    const { isRefuted } = this.trust;
-    this.replay.close(hasMarker);
-    this.trust.replyOver();
+    const { order, replay, trust } = this;
+    if (!replay.isOpen) return;
+    const { isRefuted } = trust;
+    replay.close(hasMarker);
+    trust.replyOver();
+    // Nothing is missing between what was delivered and what the live socket brings.
+    const hasJoined = replay.isAnchored && !order.hasHole && this.liveSpan.isBelow(order.last);
     if (isRefuted) this.endProbe();
     else if (this.isProbing) this.probeEnded(hasMarker);
     else if (hasMarker) this.replyEnded();
-    else if (this.hasJoined) this.follow();
+    else if (hasJoined) this.follow();
     else this.askAgainOrGiveUp();
-  }
-
-  /** The engine is proved, and nothing is missing between what was delivered and what the live socket brings. */
-  private get hasJoined(): boolean {
-    const { order, replay } = this;
-    return replay.isAnchored && !order.hasHole && this.liveSpan.isBelow(order.last);
   }
 
   private replyEnded(): void {
@@ -265,21 +268,16 @@ export class SequenceGate {
     }
   }
 
-  private replaced(): void {
-    this.beginAnother();
-    if (this.canReplay) this.ask();
-    else this.follow();
-  }
-
   private restartedBy(batch: GateBatch): void {
     this.beginAnother();
     if (batch.sequence === 0n || !this.canReplay) {
+      this.order.isTied = true;
       this.order.deliver(batch);
       this.follow();
-      return;
+    } else {
+      this.order.held.add(batch, this.replay.era);
+      this.ask();
     }
-    this.order.held.add(batch, this.replay.era);
-    this.ask();
   }
 
   private restartedByReplay(): void {
@@ -318,13 +316,14 @@ export class SequenceGate {
   }
 
   private ask(): void {
-    if (this.trust.isRefuted) {
+    if (!this.canReplay) this.follow();
+    else if (this.trust.isRefuted) {
       this.replay.isAnchored = false;
       this.giveUp();
-      return;
+    } else {
+      this.current = "asking";
+      this.request();
     }
-    this.current = "asking";
-    this.request();
   }
 
   /** The probe in flight goes on as a request for what is missing. */
@@ -348,25 +347,26 @@ export class SequenceGate {
 
   private askAgainOrGiveUp(): void {
     const delayMs = this.replay.pauseMs(this.order.expected);
-    if (delayMs === undefined) {
-      this.giveUp();
-      return;
+    if (delayMs === undefined) this.giveUp();
+    else {
+      this.current = "pausing";
+      this.out.push({ type: "set_timer", delayMs });
     }
-    this.current = "pausing";
-    this.out.push({ type: "set_timer", delayMs });
   }
 
   /** What is missing is lost: the epoch ends, and what is held begins the next one. */
   private giveUp(): void {
     const { order, replay } = this;
     if (replay.batches === 0) replay.hasAnswered = false;
-    if (this.isUnproven || order.hasHole) {
-      const next = order.held.lowest();
+    const next = order.held.lowest();
+    if (this.isUnproven || (order.hasHole && next !== order.expected)) {
       const isProved = !this.isUnproven || (replay.isAnchored && order.last !== undefined);
       order.endEpoch(isProved ? "lost" : "unproven", (next ?? order.expected) - order.expected);
     }
-    order.flush();
-    this.follow();
+    if (order.flush(replay.batches > 0 && !this.trust.isRefuted)) {
+      this.trust.lacked();
+      this.ask();
+    } else this.follow();
   }
 
   private follow(): void {
@@ -386,11 +386,11 @@ export class SequenceGate {
     if (hasMarker && !this.replay.isAnchored) {
       this.beginCatchingUp();
       this.unanchoredReplyEnded();
-      return;
+    } else {
+      if (hasMarker) this.silence.engineAnswered();
+      else this.silence.probeFailed(this.replay.hasAnswered);
+      this.endProbe();
     }
-    if (hasMarker) this.silence.engineAnswered();
-    else this.silence.probeFailed(this.replay.hasAnswered);
-    this.endProbe();
   }
 
   private endProbe(): void {

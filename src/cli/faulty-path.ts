@@ -1,13 +1,22 @@
 /**
  * What it is: the whole path of one recorded engine on a virtual clock, with faults drawn from a seed: live batches
- * lost and repeated, connections cut, replay in one of its modes, the bridge and the gateway's stream restarted.
+ * lost and repeated, connections cut, replay in one of its modes, the bridge (with a checkpoint of its end, an older one
+ * or none) and the gateway's stream restarted.
  * Owns: one engine, one bridge process at a time, one gateway.
  * Refuses: nothing.
  * Does not do: judge answers (verify-faults.ts does).
  */
-import { FanOut, RankPipeline } from "@kv-group-bridge/bridge";
+import {
+  type Checkpoint,
+  CheckpointWriter,
+  FanOut,
+  RankPipeline,
+  type RankPipelineOptions,
+  rankFingerprint,
+  readCheckpoint,
+} from "@kv-group-bridge/bridge";
 import type { Query, RankAnswer } from "@kv-group-bridge/gateway";
-import { KeyedHasher, parseEpoch } from "@kv-group-bridge/protocol";
+import { KeyedHasher, parseEpoch, type ResumePoint } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
 import { type InProcessPathOptions, PathFollower } from "./in-process-path.ts";
 import { type RecordedBatch, RecordedEngine, type ReplayMode } from "./recorded-engine.ts";
@@ -20,12 +29,20 @@ export interface FaultCounts {
   repeats: number;
   cuts: number;
   bridgeRestarts: number;
+  checkpoints: number;
   streamCuts: number;
   engineRestarts: number;
 }
 
 /** Probability of each fault for one published batch. */
-const RATES = { drop: 0.04, repeat: 0.03, cut: 0.015, bridgeRestart: 0.004, streamCut: 0.03 };
+const RATES = {
+  drop: 0.04,
+  repeat: 0.03,
+  cut: 0.015,
+  bridgeRestart: 0.006,
+  checkpoint: 0.01,
+  streamCut: 0.03,
+};
 const PAUSE_MAX_MS = 60;
 const CUT_BATCHES_MAX = 6;
 const HEARTBEAT_MS = 5_000;
@@ -40,6 +57,7 @@ export class FaultyPath {
     repeats: 0,
     cuts: 0,
     bridgeRestarts: 0,
+    checkpoints: 0,
     streamCuts: 0,
     engineRestarts: 0,
   };
@@ -51,6 +69,9 @@ export class FaultyPath {
   private pipeline: RankPipeline;
   private fanOut: FanOut;
   private cancelHeartbeat: () => void = () => {};
+  private instance = 0n;
+  /** The last one that was written while the bridge ran. */
+  private checkpoint: Uint8Array | undefined = undefined;
   private follower: PathFollower;
   private minted = 0n;
   /** Batches until a lost live connection comes back. */
@@ -64,7 +85,7 @@ export class FaultyPath {
     this.mode = mode;
     this.dice = new SeededRandomness(seed);
     this.engine = new RecordedEngine(this.world, this.dice);
-    const { pipeline, fanOut } = this.startBridge();
+    const { pipeline, fanOut } = this.startBridge(undefined);
     this.pipeline = pipeline;
     this.fanOut = fanOut;
     this.follower = new PathFollower(() => this.fanOut, options, this.world);
@@ -83,6 +104,7 @@ export class FaultyPath {
       this.counts.cuts += 1;
       this.cut();
     } else this.deliver(batch);
+    if (dice.chance(RATES.checkpoint)) this.checkpoint = this.writeCheckpoint();
     if (dice.chance(RATES.bridgeRestart)) this.restartBridge();
     if (dice.chance(RATES.streamCut)) {
       this.counts.streamCuts += 1;
@@ -175,24 +197,55 @@ export class FaultyPath {
 
   private restartBridge(): void {
     this.counts.bridgeRestarts += 1;
+    const end = this.dice.pick(["stopped", "killed", "emptied"]);
+    if (end === "stopped") this.checkpoint = this.writeCheckpoint();
+    if (end === "emptied") this.checkpoint = undefined;
     this.pipeline.close();
     this.cancelHeartbeat();
-    const { pipeline, fanOut } = this.startBridge();
+    const { pipeline, fanOut } = this.startBridge(this.readCheckpoint());
     this.pipeline = pipeline;
     this.fanOut = fanOut;
     this.follower.cut();
-    this.isReplacementUntold = false;
     if (!this.isAway) pipeline.setConnected(true);
   }
 
-  private startBridge(): { readonly pipeline: RankPipeline; readonly fanOut: FanOut } {
+  private writeCheckpoint(): Uint8Array | undefined {
+    const { instance } = this;
+    const head = this.pipeline.checkpointHead({ instance, writtenAtMs: this.world.nowMs() });
+    if (head === undefined) return this.checkpoint;
+    const cut = new CheckpointWriter(this.pipeline.mirror);
+    const pieces: Uint8Array[] = [];
+    for (let piece = cut.piece(50); piece !== undefined; piece = cut.piece(50)) pieces.push(piece);
+    pieces.push(cut.finish(head));
+    cut.abandon();
+    return Buffer.concat(pieces);
+  }
+
+  private readCheckpoint(): Checkpoint | undefined {
+    if (this.checkpoint === undefined) return undefined;
+    const { dpRank } = this.options;
+    const fingerprint = rankFingerprint(this.rankOptions());
+    const read = readCheckpoint(this.checkpoint, { fingerprint, dpRank });
+    invariant(read.ok, "a checkpoint that was written can be read");
+    this.counts.checkpoints += 1;
+    return read.value;
+  }
+
+  private rankOptions(): Pick<RankPipelineOptions, "dpRank" | "engine" | "hasher" | "topic"> {
+    const { dpRank, engine, seed, topic } = this.options;
+    return { dpRank, engine, hasher: new KeyedHasher(seed), topic };
+  }
+
+  private startBridge(checkpoint: Checkpoint | undefined): {
+    readonly pipeline: RankPipeline;
+    readonly fanOut: FanOut;
+  } {
     const { world, options } = this;
+    this.instance = this.mint((value) => value);
     const beat = (): void => fanOut.heartbeat(pipeline.heartbeat(world.monotonicMs()));
     const pipeline = new RankPipeline({
-      dpRank: options.dpRank,
-      engine: options.engine,
-      hasher: new KeyedHasher(options.seed),
-      topic: options.topic,
+      ...this.rankOptions(),
+      checkpoint,
       isEngineProjectionAllowed: false,
       mintEpoch: () => this.mint(parseEpoch),
       emit: (output) => {
@@ -213,7 +266,8 @@ export class FaultyPath {
     const fanOut = new FanOut({
       ...options.fanOut,
       view: pipeline,
-      instance: this.mint((value) => value),
+      instance: this.instance,
+      resumeFloor: checkpoint === undefined ? undefined : floorOf(checkpoint),
     });
     this.cancelHeartbeat = world.every(HEARTBEAT_MS, beat);
     return { pipeline, fanOut };
@@ -225,4 +279,9 @@ export class FaultyPath {
     invariant(minted !== undefined, "a minted number is positive");
     return minted;
   }
+}
+
+function floorOf({ head }: Checkpoint): ResumePoint {
+  const { epoch, instance, gate } = head;
+  return { cursor: { epoch, sequence: gate.last }, instance };
 }

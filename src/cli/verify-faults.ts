@@ -13,7 +13,7 @@ import { KvEventsError, parseDpRank } from "@kv-group-bridge/protocol";
 import { type FaultCounts, FaultyPath } from "./faulty-path.ts";
 import { InProcessPath, type InProcessPathOptions } from "./in-process-path.ts";
 import { REPLAY_MODES, type ReplayMode } from "./recorded-engine.ts";
-import { SeededRandomness } from "./sim/seeded-randomness.ts";
+import { mixSeed, SeededRandomness } from "./sim/seeded-randomness.ts";
 import { engineConfigOfTrace } from "./trace-engine.ts";
 import { openTrace, type TraceEngine } from "./trace-file.ts";
 
@@ -63,10 +63,12 @@ const SETTLE_RATE = 0.5;
 /** Plays one file to its end under one seed. Rejects with KvEventsError("trace_invalid"). */
 export async function verifyFaults(file: string, seed: number): Promise<FaultyReport> {
   const trace = await openTrace(file);
-  const dice = new SeededRandomness(seed ^ 0x5eed);
+  // Each file has its own mode and faults under one seed.
+  const mixed = mixSeed(seed, file);
+  const dice = new SeededRandomness(mixed);
   const mode = dice.pick(REPLAY_MODES);
   const options = pathOptions(file, trace.engine, dice);
-  const faulty = new FaultyPath(options, mode, seed);
+  const faulty = new FaultyPath(options, mode, mixed + 1);
   const faultless = new InProcessPath(options);
   const counts = { lookups: 0, equal: 0, above: 0, lower: 0, wrong: 0, stale: 0, unjudged: 0 };
   const { upper_bound_only: isUpperBoundOnly, unsupported, vllm } = trace.engine;

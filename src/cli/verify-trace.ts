@@ -4,10 +4,9 @@
  * Refuses: files that are no traces (`trace_invalid`).
  * Does not do: print prompts. A mismatch names the file's line, which holds everything needed to replay it.
  */
-import { basename } from "node:path";
 import { KvEventsError, parseDpRank } from "@kv-group-bridge/protocol";
 import { InProcessPath, type PathFollower } from "./in-process-path.ts";
-import { SeededRandomness } from "./sim/seeded-randomness.ts";
+import { mixSeed, SeededRandomness } from "./sim/seeded-randomness.ts";
 import { engineConfigOfTrace } from "./trace-engine.ts";
 import { openTrace } from "./trace-file.ts";
 
@@ -136,7 +135,5 @@ export async function verifyTrace(file: string, join?: number | "random"): Promi
 const JOIN_MAX_BATCHES = 400;
 
 function drawJoin(file: string): number {
-  let seed = 0;
-  for (const character of basename(file)) seed = Math.imul(seed, 31) + character.charCodeAt(0);
-  return new SeededRandomness(seed).between(1, JOIN_MAX_BATCHES);
+  return new SeededRandomness(mixSeed(0, file)).between(1, JOIN_MAX_BATCHES);
 }

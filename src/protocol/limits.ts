@@ -333,6 +333,12 @@ export const LIMITS = {
     "libzmq never connects again after some failures; a normal loss is retried within one reconnectMinMs",
     "the address is disconnected and connected again",
   ),
+  replayReceiveHighWaterMark: limit(
+    10_000,
+    "messages",
+    "vLLM's default replay buffer: a whole reply waits here when it comes faster than it is read",
+    "libzmq holds the engine back, or the engine's socket drops: the hole is asked again",
+  ),
   replaySilenceMs: limit(
     5_000,
     "milliseconds",

@@ -31,7 +31,7 @@ async function open(more: Partial<SceneOptions> = {}): Promise<Scene> {
 }
 
 function counted(at: Scene, name: string): Promise<number> {
-  return at.metric("kvgroup_bridge_counter_total", `name="checkpoint_${name}"`);
+  return at.metric("kvgroup_bridge_counter_total", `name="checkpoint.${name}"`);
 }
 
 async function epoch(at: Scene): Promise<bigint | undefined> {

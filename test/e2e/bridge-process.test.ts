@@ -32,7 +32,7 @@ import {
 } from "../../src/bridge/dist/bridge-process.js";
 import { UNSTATED_ENGINE } from "../../src/bridge/dist/engine-config.js";
 import { freeEndpoint } from "../support/free-endpoint.ts";
-import { until } from "../support/until.ts";
+import { turns, until } from "../support/until.ts";
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
@@ -199,6 +199,34 @@ test("the configured heartbeat interval is kept and told", async () => {
   await until(() => messages.filter((message) => message.case === "heartbeat").length > 2);
   const [start] = messages;
   expect(start?.case === "start" && start.value.heartbeatIntervalMs).toBe(20);
+});
+
+test("a process that stood still says nothing of its engine before its sockets had a turn", async () => {
+  let nowMs = 0;
+  const ticks: (() => void)[] = [];
+  const timers: Timers = {
+    after: (delayMs, action) => systemTimers.after(delayMs, action),
+    every: (periodMs, action) => {
+      if (periodMs === LIMITS.heartbeatIntervalMs.value) ticks.push(action);
+      return () => {};
+    },
+  };
+  const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs };
+  const { client } = await run({ ranks: [rank(0, await freeEndpoint())] }, { timers, clock });
+  const { messages } = record(client, 0);
+  await until(() => messages.length === 2);
+  const heartbeats = (): number => messages.filter(({ case: name }) => name === "heartbeat").length;
+  const tickAfter = (delayMs: number): void => {
+    nowMs += delayMs;
+    for (const tick of ticks) tick();
+  };
+  tickAfter(2 * LIMITS.heartbeatIntervalMs.value);
+  await until(() => heartbeats() === 1);
+  tickAfter(2 * LIMITS.heartbeatIntervalMs.value + 1);
+  await turns(200);
+  expect(heartbeats()).toBe(1);
+  tickAfter(LIMITS.heartbeatIntervalMs.value);
+  await until(() => heartbeats() === 2);
 });
 
 test("close ends streams with UNAVAILABLE, frees all ports, and may be called twice", async () => {

@@ -52,6 +52,25 @@ describe("demo", () => {
 });
 
 describe("verify-trace", () => {
+  test("--faults and --join say what they did, and refuse what is no number", async () => {
+    const file = join(traces, "qwen-528.jsonl.gz");
+    const faults = await runCli(["verify-trace", "--faults", "3", file]);
+    expect(faults.stdout).toMatch(/seed 3, 1600 lookups: \d+ equal, 0 above/);
+    expect(faults.code).toBe(0);
+    const late = await runCli(["verify-trace", "--join", "100", file]);
+    expect(late.stdout).toContain("1600 equal, 0 above, 0 below");
+    expect(late.code).toBe(0);
+    for (const flags of [
+      ["--faults", "x"],
+      ["--join", "-1"],
+      ["--join", "3", "--faults", "3"],
+    ]) {
+      const refused = await runCli(["verify-trace", ...flags, file]);
+      expect(refused.stderr).toContain("kvgroup: config_invalid: --");
+      expect(refused.code).toBe(2);
+    }
+  });
+
   test("--json gives one object a file and a sum", async () => {
     const run = await runCli(["verify-trace", "--json", join(traces, "qwen-528.jsonl.gz")]);
     const [report, sum] = run.stdout

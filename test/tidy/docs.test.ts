@@ -4,6 +4,7 @@ import { describe, expect, test } from "vitest";
 import { choose, openGateway, type Target } from "../../docs/examples/router.ts";
 import { FILES, withCurrentTables } from "../../docs/write-tables.mjs";
 import { Withdraw_Reason } from "../../gen/es/kvgroup/v1/bridge_pb.js";
+import { RANK_GAUGES } from "../../src/bridge/dist/bridge-metrics.js";
 import { CHECKPOINT_REFUSALS } from "../../src/bridge/dist/checkpoint-state.js";
 import { bridgeFields } from "../../src/bridge/dist/config-fields.js";
 import { SUBSCRIBE_REFUSALS } from "../../src/bridge/dist/service.js";
@@ -58,6 +59,13 @@ describe("docs/protocol.md", () => {
       }
     }
     expect([...found].sort()).toEqual(tableNames(protocol, "counters"));
+  });
+
+  test("marks the counters that are gauges, as /metrics does", () => {
+    const marked = tableRows(protocol, "counters").filter(([, what = ""]) =>
+      what.includes("(a gauge)"),
+    );
+    expect(new Set(marked.map(([name = ""]) => name.replaceAll("`", "")))).toEqual(RANK_GAUGES);
   });
 
   test("shows every limit with its value, unit and policy", async () => {

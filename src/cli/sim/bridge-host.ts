@@ -11,6 +11,7 @@ import {
   FanOut,
   type RankOutput,
   RankPipeline,
+  type RankPipelineOptions,
   type ReplayHandlers,
   type ReplayPort,
   type Subscriber,
@@ -19,14 +20,21 @@ import { BatchSchema, Projection } from "@kv-group-bridge/gen/kvgroup/v1/bridge_
 import {
   type DpRank,
   type KeyedHasher,
-  parseCursor,
   parseEpoch,
   type ResumePoint,
 } from "@kv-group-bridge/protocol";
 import { type Clock, invariant, type Timers } from "@kv-group-bridge/runtime";
+import {
+  type BridgeParts,
+  countBridge,
+  floorOf,
+  framesOf,
+  present,
+  processOf,
+} from "./bridge-parts.ts";
+import type { CheckpointShelf } from "./checkpoint-shelf.ts";
 import type { Claims } from "./claims.ts";
 import type { Coverage } from "./coverage.ts";
-import type { PublishedBatch } from "./engine-process.ts";
 import type { FaultPlan } from "./fault-plan.ts";
 import { HostTimers } from "./host-timers.ts";
 import type { LiveLink } from "./live-link.ts";
@@ -43,6 +51,7 @@ export interface BridgeHostOptions {
   readonly hasher: KeyedHasher;
   readonly live: LiveLink;
   readonly replay: ReplayLink;
+  readonly shelf: CheckpointShelf;
   readonly truth: TrueAnswers;
   readonly claims: Claims;
   readonly coverage: Coverage;
@@ -61,9 +70,7 @@ export interface ServedStream {
 
 const HEARTBEAT_MS = 5000;
 
-interface Running {
-  readonly pipeline: RankPipeline;
-  readonly fanOut: FanOut;
+interface Running extends BridgeParts {
   readonly timers: HostTimers;
 }
 
@@ -74,6 +81,7 @@ export class BridgeHost {
   private readonly streams = new Set<ServedStream>();
   private readonly woken = new Set<ServedStream>();
   private isPaused = false;
+  private continued: bigint | undefined = undefined;
   private applied: { readonly epoch: bigint; readonly sequence: bigint } | undefined = undefined;
 
   constructor(options: BridgeHostOptions) {
@@ -95,7 +103,7 @@ export class BridgeHost {
     invariant(this.running === undefined, "one bridge at a time");
     const { world, plan, live, plant, replay } = this.options;
     const timers = new HostTimers(world, () => this.flush());
-    const pipeline = new RankPipeline({
+    const options: RankPipelineOptions = {
       dpRank: this.options.dpRank,
       engine: this.options.engine,
       hasher: this.options.hasher,
@@ -122,10 +130,15 @@ export class BridgeHost {
       onStatus: () => beat(),
       report: (message, fields) =>
         this.options.note(`bridge: ${message} ${JSON.stringify(fields)}`),
-    });
+    };
+    const checkpoint = this.options.shelf.find(options);
+    const pipeline = new RankPipeline({ ...options, checkpoint });
+    this.continued = checkpoint?.head.epoch;
+    const instance = this.options.mintNumber();
     const fanOut: FanOut = new FanOut({
       view: pipeline,
-      instance: this.options.mintNumber(),
+      instance,
+      resumeFloor: floorOf(checkpoint),
       resumeRingBatches: plan.ringBatches,
       heartbeatIntervalMs: HEARTBEAT_MS,
       queueBytes: plan.queueBytes,
@@ -150,7 +163,9 @@ export class BridgeHost {
   kill(): void {
     const { running } = this;
     if (running === undefined) return;
-    this.count(running);
+    countBridge(running, this.options.coverage);
+    // A paused process dies without a word.
+    if (!this.isPaused) this.options.shelf.ended(processOf(running));
     this.running = undefined;
     this.applied = undefined;
     this.isPaused = false;
@@ -202,6 +217,12 @@ export class BridgeHost {
     this.woken.delete(stream);
   }
 
+  /** Time for the checkpoint. */
+  keep(): void {
+    const { running } = this;
+    if (running !== undefined && !this.isPaused) this.options.shelf.step(processOf(running));
+  }
+
   /** Recomputes the invariants of every part. */
   audit(): void {
     this.running?.pipeline.audit();
@@ -210,7 +231,7 @@ export class BridgeHost {
 
   /** Adds what the running process counted to the coverage, at the end of a seed. */
   countAll(): void {
-    if (this.running !== undefined) this.count(this.running);
+    if (this.running !== undefined) countBridge(this.running, this.options.coverage);
   }
 
   private replayPort(port: ReplayPort): ReplayPort {
@@ -251,33 +272,9 @@ export class BridgeHost {
     invariant(moment !== undefined, "every applied batch was published");
     const { sequence } = output;
     this.applied = { epoch, sequence };
+    if (epoch === this.continued) coverage.add("checkpoints_continued");
+    this.continued = undefined;
     note(`bridge: applied ${moment.process}:${moment.sequence} as ${epoch}:${sequence}`);
     if (claims.note({ epoch, sequence }, moment, world.monotonicMs())) coverage.add("epochs_mixed");
   }
-
-  private count({ pipeline, fanOut }: Running): void {
-    const { coverage } = this.options;
-    const counters = pipeline.counters();
-    const of = (name: string): number => counters.get(name) ?? 0;
-    coverage.add("epochs", of("epochs"));
-    coverage.add("gaps", of("batches_lost") > 0 ? 1 : 0);
-    coverage.add("duplicates", of("duplicates"));
-    coverage.add("restarts_noticed", of("withdrawn.engine_restarted"));
-    const { starts, overflows, snapshotChunks } = fanOut.counters();
-    coverage.add("overflows", overflows);
-    coverage.add("snapshots", snapshotChunks > 0 ? starts : 0);
-  }
-}
-
-/** The end of what the running process has. */
-function present({ pipeline, fanOut }: Running): ResumePoint {
-  const cursor = parseCursor(pipeline.start(Projection.PREFIX_KEYS).cursor);
-  invariant(cursor !== undefined, "a rank has a cursor");
-  return { cursor, instance: fanOut.instance };
-}
-
-function framesOf(batch: PublishedBatch): readonly Uint8Array[] {
-  const sequence = new Uint8Array(8);
-  new DataView(sequence.buffer).setBigUint64(0, batch.sequence);
-  return [new Uint8Array(0), sequence, batch.payload];
 }

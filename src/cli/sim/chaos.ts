@@ -58,6 +58,11 @@ export class Chaos {
     }
   }
 
+  /** True while no fault lasts. */
+  get isQuiet(): boolean {
+    return this.lasting.size === 0;
+  }
+
   /** When the last fault ended by itself. */
   get lastEndMs(): number {
     return this.endedAtMs;
@@ -237,7 +242,7 @@ export class Chaos {
   /** A fault that ends by itself, unless it is healed before. */
   private last(usualMs: number, undo: () => void): void {
     // Some outlast a calm moment.
-    this.lastExactly(this.options.dice.chance(0.15) ? usualMs * LASTS_LONGER : usualMs, undo);
+    this.lastExactly(this.options.dice.chance(0.25) ? usualMs * LASTS_LONGER : usualMs, undo);
   }
 
   /** A fault that ends before the next calm moment is judged. */

@@ -27,13 +27,18 @@ export interface LiveLinkOptions {
 
 /** ZMQ heartbeats notice a silent peer after so long. */
 const HEARTBEAT_NOTICE_MS = 15_000;
-const RECONNECT_MS = 500;
+/** libzmq waits so long before it connects again. */
+const LEAST_RECONNECT_MS = 100;
+const MOST_RECONNECT_MS = 600;
+/** What stands in the socket's queue is read within this time. */
+const MOST_READ_DELAY_MS = 5;
 
 interface Connection {
   readonly process: EngineProcess;
   /** Frames swallowed by a network that may come back. */
   swallowed: PublishedBatch[];
-  losesWhatIsUnderWay: boolean;
+  /** On their way, or in the socket's queue. */
+  underWay: PublishedBatch[];
 }
 
 /** See the file header. */
@@ -111,7 +116,7 @@ export class LiveLink {
   /** The bridge opens its socket anew: what is under way is lost, and both changes are told at once. */
   reopen(): void {
     const { connection } = this;
-    if (connection !== undefined) connection.losesWhatIsUnderWay = true;
+    if (connection !== undefined) connection.underWay = [];
     this.connection = undefined;
     this.tell(false, 0);
     this.connectLater();
@@ -162,32 +167,47 @@ export class LiveLink {
     const { socket } = this;
     const delayMs = dice.between(0, plan.latencyMs);
     this.dataAtMs = Math.max(this.dataAtMs, world.monotonicMs() + delayMs);
+    connection.underWay.push(batch);
     world.after(this.dataAtMs - world.monotonicMs(), () => {
-      if (this.socket !== socket || connection.losesWhatIsUnderWay) return;
-      this.receiver?.onFrames(batch);
+      const [next] = connection.underWay.splice(0, 1);
+      if (this.socket === socket && next !== undefined) this.receiver?.onFrames(next);
     });
   }
 
   private disconnect(tellAfterMs: number): void {
     const { connection } = this;
     if (connection === undefined) return;
-    connection.losesWhatIsUnderWay = this.options.dice.chance(0.5);
     this.connection = undefined;
+    this.flush(connection);
     this.tell(false, tellAfterMs);
     this.connectLater();
+  }
+
+  /** What had arrived before the end is read soon, maybe after the end was told; or all of it is lost. */
+  private flush(connection: Connection): void {
+    const { world, dice } = this.options;
+    const { socket } = this;
+    const { underWay } = connection;
+    connection.underWay = [];
+    if (dice.chance(0.5)) return;
+    const delayMs = dice.between(0, MOST_READ_DELAY_MS);
+    this.dataAtMs = world.monotonicMs() + delayMs;
+    world.after(delayMs, () => {
+      for (const batch of underWay) if (this.socket === socket) this.receiver?.onFrames(batch);
+    });
   }
 
   private connectLater(): void {
     const { world, dice } = this.options;
     const { socket } = this;
-    world.after(Math.floor(RECONNECT_MS * dice.fraction()), () => {
+    world.after(dice.between(LEAST_RECONNECT_MS, MOST_RECONNECT_MS), () => {
       if (this.socket !== socket || this.connection !== undefined) return;
       const { target } = this;
       if (target?.isAlive !== true || this.isBlackholed) return;
       this.connection = {
         process: target,
         swallowed: [],
-        losesWhatIsUnderWay: false,
+        underWay: [],
       };
       this.tell(true, this.tellDelayMs());
     });

@@ -4,6 +4,7 @@
  * Refuses: nothing.
  * Does not do: resist anyone.
  */
+import { basename } from "node:path";
 import { invariant, type Randomness } from "@kv-group-bridge/runtime";
 
 /** `Randomness` that a seed decides. */
@@ -67,4 +68,13 @@ export class SeededRandomness implements Randomness {
   pick<T>(list: readonly [T, ...T[]]): T {
     return list[this.below(list.length)] ?? list[0];
   }
+}
+
+/** A seed for one file: its name, not its folder, decides. */
+export function mixSeed(seed: number, file: string): number {
+  let mixed = seed | 0;
+  for (const character of basename(file)) {
+    mixed = (Math.imul(mixed, 31) + character.charCodeAt(0)) | 0;
+  }
+  return mixed;
 }

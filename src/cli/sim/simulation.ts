@@ -9,6 +9,7 @@ import { KeyedHasher, parseDpRank } from "@kv-group-bridge/protocol";
 import { InvariantViolation, invariant } from "@kv-group-bridge/runtime";
 import { BridgeHost } from "./bridge-host.ts";
 import { Chaos } from "./chaos.ts";
+import { CheckpointShelf } from "./checkpoint-shelf.ts";
 import { Claims } from "./claims.ts";
 import type { Coverage } from "./coverage.ts";
 import { groupsOf } from "./engine-process.ts";
@@ -91,6 +92,7 @@ class Simulation {
       hasher: HASHER,
       live,
       replay,
+      shelf: new CheckpointShelf({ plan, dice, coverage }),
       truth,
       claims,
       coverage,
@@ -140,6 +142,7 @@ class Simulation {
       this.engines.step(this.chaos.takeCopies());
       this.clock.advance(this.dice.below(this.plan.longestStepMs) + this.chaos.takeIdleMs());
       for (const gateway of this.gateways) this.judge.atAnyTime(gateway);
+      this.bridge.keep();
       if (step === calmStep) this.calm();
     }
     if (this.isGood) this.end();
@@ -185,6 +188,9 @@ class Simulation {
       this.clock.advance(1000);
     }
     this.note("calm");
+    // With nothing wrong any more it is as at the end, unless an engine has not shown all of its groups yet.
+    const isWhole = this.chaos.isQuiet && !this.plan.isLearnt && this.endRule() === "equal";
+    if (isWhole) this.judgeEnd("equal");
     for (const gateway of this.gateways) {
       this.judge.atCalm(gateway, this.engines.currentAnswers);
     }

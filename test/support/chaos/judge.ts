@@ -11,6 +11,7 @@ import type { Follower, Scene } from "./scene.ts";
 import { NO_ANSWER, type ProbeAnswer, type ScoreProbe } from "./score-probe.ts";
 
 const PROMPTS = 12;
+const LOG_LINES = 20;
 const PAUSE_MS = 25;
 /** Nobody may rely on such a number. */
 const DISCLAIMED: readonly string[] = ["stale", "unknown"];
@@ -43,7 +44,7 @@ export class Judge {
     const { position, lastSequence } = this.scene.state(dpRank);
     const wanted = this.answers(position);
     for (const [place, { probe }] of followers.entries()) {
-      await eventually(`gateway ${place}, rank ${dpRank}, at batch ${position}`, async () => {
+      await this.eventually(`gateway ${place}, rank ${dpRank}, at batch ${position}`, async () => {
         const rank = await probe.rank(dpRank);
         const applied = rank?.sequenceNumber;
         if (lastSequence >= 0 && applied !== BigInt(lastSequence)) {
@@ -94,13 +95,22 @@ export class Judge {
     return this.prompts.map(() => 0);
   }
 
+  private async eventually(goal: string, look: () => Promise<string | undefined>): Promise<void> {
+    try {
+      await eventually(goal, look);
+    } catch (error) {
+      const log = this.scene.bridge.lines.slice(-LOG_LINES).join("\n");
+      throw new Error(`${String(error)}\nthe bridge's log ends with\n${log}`, { cause: error });
+    }
+  }
+
   private async eachAnswer(
     goal: string,
     { followers = this.scene.followers, dpRank = 0 }: Claim,
     missing: (answer: ProbeAnswer, i: number) => string | undefined,
   ): Promise<void> {
     for (const [place, { probe }] of followers.entries()) {
-      await eventually(`gateway ${place}, rank ${dpRank}: ${goal}`, () =>
+      await this.eventually(`gateway ${place}, rank ${dpRank}: ${goal}`, () =>
         this.firstOf(probe, dpRank, missing),
       );
     }

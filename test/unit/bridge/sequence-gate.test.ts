@@ -67,8 +67,15 @@ const PROBE = `wait ${LIMITS.replayProbeMs.value}`;
 const range = (from: number, to: number): number[] =>
   Array.from({ length: to - from + 1 }, (_, i) => from + i);
 
-/** Joined when the engine had published 0 … last. */
+/** Joined when the engine had published 0 … last, and its live socket has shown the last one. */
 function following(last: number): Told {
+  const told = joined(last);
+  expect(told.step(live(last), TIMER)).toEqual(["duplicate", PROBE]);
+  return told;
+}
+
+/** Joined when the engine had published 0 … last, of which the live socket has shown nothing. */
+function joined(last: number): Told {
   const told = new Told();
   const replies = range(0, last).map((number) => replayed(number));
   expect(told.step(CONNECTED, ...replies, ENDED)).toEqual([
@@ -352,7 +359,11 @@ describe("an engine that comes back into sight", () => {
     ]);
     // 101 came before this request was made, and the engine's answer ends without it.
     expect(told.step(TIMER, replayed(0, "b"), ENDED)).toEqual(["ask 0", "foreign 1", PROBE]);
-    expect(told.step(live(1, "b"))).toEqual(["b1"]);
+    expect(told.step(live(1, "b"), replayed(0, "b"), replayed(1, "b"), ENDED)).toEqual([
+      "ask 0",
+      "b1",
+      PROBE,
+    ]);
   });
 
   test("a live socket that brings what the engine never published, again and again, is opened anew", () => {
@@ -362,6 +373,43 @@ describe("an engine that comes back into sight", () => {
       words.push(...told.step(live(50 + i, "x"), replayed(3), ENDED, TIMER, replayed(3), ENDED));
     }
     expect(words.at(-1)).toBe("reopen_live");
+  });
+});
+
+describe("a replacement behind one address", () => {
+  test("the first live batch of a connection is delivered once a reply shows it too", () => {
+    const told = joined(3);
+    expect(told.step(live(4))).toEqual(["ask 0"]);
+    expect(told.step(...[2, 3, 4].map((n) => replayed(n)), ENDED)).toEqual(["a4", PROBE]);
+    expect(told.step(live(5)), "later ones do not wait").toEqual(["a5"]);
+    told.step(DISCONNECTED, CONNECTED, ...[4, 5].map((n) => replayed(n)), ENDED);
+    expect(told.step(live(6)), "after a loss it must be shown again").toEqual(["ask 0"]);
+  });
+
+  test("live and replay that lead to two processes: the live batch is not taken for the next one", () => {
+    const told = joined(3);
+    expect(told.step(live(4, "b"), ...[2, 3].map((n) => replayed(n)), ENDED)).toEqual([
+      "ask 0",
+      "foreign 1",
+      PROBE,
+    ]);
+    // The address leads to the new process now.
+    expect(told.step(live(5, "b"), replayed(2, "b"))).toContain("restarted 0");
+  });
+
+  test("a batch that comes live while the past is asked waits until a reply shows it", () => {
+    const told = new Told();
+    expect(told.step(CONNECTED, replayed(0), live(1, "b"), ENDED)).toEqual([
+      "ask 0",
+      "a0",
+      `wait ${LIMITS.replayPauseMs.value}`,
+    ]);
+    expect(told.step(TIMER, replayed(0), ENDED)).toEqual(["ask 0", "foreign 1", PROBE]);
+  });
+
+  test("an engine whose first batch came live needs no second request", () => {
+    const told = new Told();
+    expect(told.step(CONNECTED, ENDED, live(0), live(1))).toEqual(["ask 0", PROBE, "a0", "a1"]);
   });
 });
 
@@ -420,10 +468,11 @@ describe("bounds and memory", () => {
     for (const bounds of [{ heldBatches: 2 }, { heldBytes: 4 }]) {
       const told = new Told(bounds);
       told.step(CONNECTED, replayed(0), ENDED);
+      // The first two arrive before the range is asked again, the others after it.
       expect(told.step(live(2), live(3), live(4), live(5))).toEqual(["ask 0"]);
       const { held } = told.gate.order;
       expect([held.count, held.sizeBytes, held.dropped]).toEqual([2, 4, 2]);
-      const words = told.step(replayed(0), replayed(1), ENDED);
+      const words = told.step(...range(0, 3).map((n) => replayed(n)), ENDED);
       expect(words).toEqual(["a1", "a2", "a3", `wait ${LIMITS.replayPauseMs.value}`]);
       const rest = range(0, 5).map((n) => replayed(n));
       expect(told.step(TIMER, ...rest, ENDED)).toEqual(["ask 0", "a4", "a5", PROBE]);
