@@ -203,7 +203,7 @@ export class BridgeRank implements ServedRank {
   }
 
   private makeKeeper(): CheckpointKeeper | undefined {
-    const { checkpoints, clock, timers, instance, onFatal } = this.options;
+    const { checkpoints, clock, timers, instance } = this.options;
     if (checkpoints === undefined) return undefined;
     return new CheckpointKeeper({
       target: checkpoints.file,
@@ -213,7 +213,7 @@ export class BridgeRank implements ServedRank {
       clock,
       timers,
       report: (message, fields) => this.log.warn(fields, message),
-      onFatal,
+      onFatal: (error) => this.options.onFatal(error),
     });
   }
 

@@ -105,7 +105,6 @@ export class SequenceGate {
     const { held } = this.order;
     held.audit();
     invariant(this.isCatchingUp || held.count === 0, "batches are held while a range is asked");
-    invariant(this.canReplay || !this.isCatchingUp, "nothing is asked without a replay socket");
   }
 
   private appear(): void {
@@ -121,7 +120,7 @@ export class SequenceGate {
     this.cancel();
     this.order.untie();
     this.isUnproven = true;
-    this.silence.forget();
+    this.silence.reset();
     this.current = "away";
     this.out.push({ type: "clear_timer" });
   }
@@ -155,7 +154,7 @@ export class SequenceGate {
   }
 
   private liveWhileFollowing(batch: GateBatch): void {
-    this.silence.engineAnswered();
+    this.silence.answered();
     const { order } = this;
     const isNext = order.isNext(batch.sequence);
     // What begins a history is of its process.
@@ -363,6 +362,7 @@ export class SequenceGate {
       const isProved = !this.isUnproven || (replay.isAnchored && order.last !== undefined);
       order.endEpoch(isProved ? "lost" : "unproven", (next ?? order.expected) - order.expected);
     }
+    this.isUnproven = false;
     if (order.flush(replay.batches > 0 && !this.trust.isRefuted)) {
       this.trust.lacked();
       this.ask();
@@ -372,14 +372,14 @@ export class SequenceGate {
   private follow(): void {
     this.current = "following";
     this.isUnproven = false;
-    this.silence.engineAnswered();
+    this.silence.answered();
     this.order.held.clear();
     if (this.trust.takeReopen()) this.reopen();
     else if (this.canReplay) this.armProbe();
   }
 
   private armProbe(): void {
-    this.out.push({ type: "set_timer", delayMs: this.silence.beginPeriod() });
+    this.out.push({ type: "set_timer", delayMs: this.silence.listen() });
   }
 
   private probeEnded(hasMarker: boolean): void {
@@ -387,8 +387,8 @@ export class SequenceGate {
       this.beginCatchingUp();
       this.unanchoredReplyEnded();
     } else {
-      if (hasMarker) this.silence.engineAnswered();
-      else this.silence.probeFailed(this.replay.hasAnswered);
+      if (hasMarker) this.silence.answered();
+      else this.silence.unanswered(this.replay.hasAnswered);
       this.endProbe();
     }
   }

@@ -89,7 +89,7 @@ export class RecordedEngine {
     const isHoley = mode === "holey" && this.dice.chance(HOLE_RATE);
     const losesEnd = mode === "holey" && this.dice.chance(END_LOST_RATE);
     let isFirst = true;
-    for (const { sequence, frames } of [...this.batches]) {
+    for (const { sequence, frames } of this.batches) {
       const payload = frames[2];
       if (sequence < from || payload === undefined || isOver()) continue;
       // A socket that is too full drops messages, and at the first one it is empty.
