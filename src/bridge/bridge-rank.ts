@@ -23,6 +23,7 @@ import type { EndpointMode } from "./engine-endpoint.ts";
 import { FanOut } from "./fan-out.ts";
 import { RankPipeline } from "./rank-pipeline.ts";
 import { ReplayClient } from "./replay-client.ts";
+import type { ReplayFailure } from "./replay-port.ts";
 import type { ServedRank } from "./service.ts";
 import { ZmqSource } from "./zmq-source.ts";
 
@@ -62,6 +63,11 @@ export interface CheckpointPlace {
 
 /** A reason that repeats is said once in this time, with the number left out. */
 const REPEAT_INTERVAL_MS = 60_000;
+const REPLAY_HINTS: Readonly<Record<ReplayFailure, string>> = {
+  timeout: "is the engine up, is it started with replay_endpoint, and is the port right?",
+  socket_failed: "the socket could not be opened, or broke",
+  malformed: "is it vLLM's replay_endpoint, and is engine.topic its topic?",
+};
 const REFUTED =
   "the replay socket contradicts the live one: is it the same rank's of the same engine, and does the engine keep " +
   "batches (buffer_steps)? It is not used until it agrees: what is lost stays lost";
@@ -115,6 +121,7 @@ export class BridgeRank implements ServedRank {
         clock,
         reopenLive: () => this.reopenLive(),
         replayRefuted: (isRefuted) => this.tellRefuted(isRefuted),
+        replayFailed: (reason) => this.tellReplayFailed(reason),
       },
       onStatus: () => this.heartbeat(),
       checkpoint: options.checkpoints?.found,
@@ -241,6 +248,14 @@ export class BridgeRank implements ServedRank {
     else this.log.info(fields, "the replay socket agrees with the live one again");
   }
 
+  private tellReplayFailed(reason: ReplayFailure): void {
+    const { replayEndpoint } = this.options;
+    this.report(`the replay socket gave no whole answer: ${REPLAY_HINTS[reason]}`, {
+      reason,
+      replayEndpoint,
+    });
+  }
+
   private tell(arrival: Arrival): void {
     const fields = { arrival, endpoint: this.options.endpoint };
     if (arrival === "following") this.log.info(fields, arrivalHint(arrival));
@@ -253,8 +268,10 @@ export class BridgeRank implements ServedRank {
    */
   private report(message: string, fields: LogFields): boolean {
     const { reason } = fields;
+    // The log of a rank names it already.
+    const { dpRank: _, ...told } = fields;
     const key = typeof reason === "string" ? `${message}:${reason}` : message;
-    return this.repeats.warn(key, this.options.clock.monotonicMs(), fields, message);
+    return this.repeats.warn(key, this.options.clock.monotonicMs(), told, message);
   }
 }
 

@@ -15,7 +15,7 @@ import {
 } from "@kv-group-bridge/runtime";
 import type { Counters } from "./counters.ts";
 import type { EpochEnd, GateBatch, GateInput, GateMemory, GateOutput } from "./gate-step.ts";
-import type { ReplayPort } from "./replay-port.ts";
+import type { ReplayFailure, ReplayPort } from "./replay-port.ts";
 import { SequenceGate } from "./sequence-gate.ts";
 
 /** What a rank needs to have lost batches again. */
@@ -31,6 +31,8 @@ export interface RankRepair {
   reopenLive(): void;
   /** The replay socket is not believed any more, or is again. An operator should know. */
   replayRefuted?(isRefuted: boolean): void;
+  /** A request brought no end. An operator should know. */
+  replayFailed?(reason: ReplayFailure): void;
 }
 
 /** What the gate's decisions act on. */
@@ -189,6 +191,7 @@ export class GateRunner {
       onFailed: (reason) => {
         this.cancelReplay = undefined;
         counters.add(`replay_failed.${reason}`);
+        repair.replayFailed?.(reason);
         this.step({ type: "replay_failed" });
       },
     });

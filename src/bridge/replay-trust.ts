@@ -10,7 +10,8 @@ import { LIMITS } from "@kv-group-bridge/protocol";
 export class ReplayTrust {
   private contradictions = 0;
   private foreignReplies = 0;
-  private hasAgreed = false;
+  /** The last reply has a batch that the live socket brought. */
+  hasAgreed = false;
 
   /**
    * Reply after reply contradicted the live socket, a new one too: the replay endpoint is another engine's, or keeps
@@ -42,13 +43,17 @@ export class ReplayTrust {
     this.hasAgreed = true;
   }
 
+  /** Another reply begins. */
+  beginReply(): void {
+    this.hasAgreed = false;
+  }
+
   /** The reply is over: what it agreed with counts. */
   replyOver(): void {
     if (this.hasAgreed) {
       this.contradictions = 0;
       this.foreignReplies = 0;
     }
-    this.hasAgreed = false;
   }
 
   /** True when the live socket should be opened anew; asks once. */

@@ -102,9 +102,9 @@ export class SequenceGate {
 
   /** Checks what must always hold. */
   audit(): void {
-    const { held } = this.order;
-    held.audit();
-    invariant(this.isCatchingUp || held.count === 0, "batches are held while a range is asked");
+    this.order.held.audit();
+    const isHolding = this.order.held.count > 0;
+    invariant(this.isCatchingUp || !isHolding, "batches are held while a range is asked");
   }
 
   private appear(): void {
@@ -137,11 +137,8 @@ export class SequenceGate {
     this.silence.heard();
     const { sequence } = batch;
     if (this.order.isPast(sequence)) {
-      if (this.order.comparePast(batch) !== "equal") {
-        this.restartedBy(batch);
-        return;
-      }
-      this.liveAgain();
+      if (this.order.comparePast(batch) === "equal") this.liveAgain();
+      else this.restartedBy(batch);
     } else if (this.current === "following") this.liveWhileFollowing(batch);
     else this.liveWhileCatchingUp(batch);
     this.liveSpan.add(sequence);
@@ -188,7 +185,8 @@ export class SequenceGate {
     const { order, replay } = this;
     const { sequence } = batch;
     replay.note(sequence);
-    if (this.liveSpan.includes(sequence) && order.compare(batch) === "equal") this.trust.agreed();
+    const hasComeLive = this.liveSpan.includes(sequence) && order.compare(batch) === "equal";
+    if (hasComeLive) this.trust.agreed();
     if (this.trust.isRefuted) return;
     if (order.last !== undefined && sequence <= order.last) {
       if (order.comparePast(batch) === "differs") this.restartedByReplay();
@@ -198,17 +196,15 @@ export class SequenceGate {
       }
       return;
     }
-    const likeness = order.held.compare(batch);
-    if (likeness === "differs") {
+    if (order.held.compare(batch) === "differs") {
       this.restartedByReplay();
       return;
     }
-    if (likeness === "equal" && replay.isAnchored) order.isTied = true;
+    if (hasComeLive && replay.isAnchored) order.isTied = true;
     const isOldest = replay.batches === 1 && order.canBegin(sequence);
     if (replay.isAnchored && (sequence === order.expected || isOldest)) {
       order.held.take(sequence);
-      // The live socket should have brought it.
-      if (this.isProbing) this.silence.isDeaf = true;
+      if (this.isProbing) this.silence.isDeaf = true; // The live socket should have brought it.
       order.deliver(batch);
       return;
     }
@@ -333,6 +329,7 @@ export class SequenceGate {
   }
 
   private request(): void {
+    this.trust.beginReply();
     const from = this.replay.open(this.order.last, this.order.expected);
     this.out.push({ type: "clear_timer" }, { type: "request_replay", from });
   }
@@ -358,11 +355,14 @@ export class SequenceGate {
     const { order, replay } = this;
     if (replay.batches === 0) replay.hasAnswered = false;
     const next = order.held.lowest();
-    if (this.isUnproven || (order.hasHole && next !== order.expected)) {
-      const isProved = !this.isUnproven || (replay.isAnchored && order.last !== undefined);
+    const isUntied = replay.batches > 0 && !replay.isAnchored && !order.isTied;
+    if (this.isUnproven || isUntied || (order.hasHole && next !== order.expected)) {
+      const hasAnchor = replay.isAnchored && order.last !== undefined;
+      const isProved = hasAnchor || !(this.isUnproven || isUntied);
       order.endEpoch(isProved ? "lost" : "unproven", (next ?? order.expected) - order.expected);
     }
     this.isUnproven = false;
+    if (this.trust.hasAgreed) order.isTied = true;
     if (order.flush(replay.batches > 0 && !this.trust.isRefuted)) {
       this.trust.lacked();
       this.ask();

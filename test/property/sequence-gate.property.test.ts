@@ -109,3 +109,29 @@ for (const fault of REPLY_FAULTS) {
     });
   }
 }
+
+test.each([1, 2, 5, 2000])(
+  "live batches in order cost no request, with a buffer of %i batches (field case C7)",
+  (bufferBatches) => {
+    const world = new GateWorld({
+      canReplay: true,
+      bufferBatches,
+      heldBatches: 1000,
+      areEventsLate: false,
+    });
+    for (let number = 0; number < 50; number += 1) world.publish(true);
+    world.link();
+    world.settle("none");
+    for (let number = 0; number < 3; number += 1) {
+      world.publish(false);
+      world.settle("none");
+    }
+    const before = world.requests;
+    for (let number = 0; number < 50; number += 1) {
+      world.publish(false);
+      world.settle("none");
+    }
+    expect(world.requests).toBe(before);
+    expect(world.isWell).toBe(true);
+  },
+);
