@@ -43,6 +43,8 @@ const RATES = {
   checkpoint: 0.01,
   streamCut: 0.03,
 };
+/** Each may play the whole recording again. */
+const BRIDGE_RESTARTS_MAX = 8;
 const PAUSE_MAX_MS = 60;
 const CUT_BATCHES_MAX = 6;
 const HEARTBEAT_MS = 5_000;
@@ -105,7 +107,8 @@ export class FaultyPath {
       this.cut();
     } else this.deliver(batch);
     if (dice.chance(RATES.checkpoint)) this.checkpoint = this.writeCheckpoint();
-    if (dice.chance(RATES.bridgeRestart)) this.restartBridge();
+    const mayRestart = this.counts.bridgeRestarts < BRIDGE_RESTARTS_MAX;
+    if (mayRestart && dice.chance(RATES.bridgeRestart)) this.restartBridge();
     if (dice.chance(RATES.streamCut)) {
       this.counts.streamCuts += 1;
       this.follower.cut();

@@ -89,9 +89,12 @@ export class RecordedEngine {
     const isHoley = mode === "holey" && this.dice.chance(HOLE_RATE);
     const losesEnd = mode === "holey" && this.dice.chance(END_LOST_RATE);
     let isFirst = true;
-    for (const { sequence, frames } of this.batches) {
+    // An engine numbers without a hole.
+    const oldest = this.batches[0]?.sequence ?? from;
+    const begin = from > oldest ? Number(from - oldest) : 0;
+    for (const { sequence, frames } of this.batches.slice(begin)) {
       const payload = frames[2];
-      if (sequence < from || payload === undefined || isOver()) continue;
+      if (payload === undefined || isOver()) continue;
       // A socket that is too full drops messages, and at the first one it is empty.
       const isDropped = isHoley && !isFirst && this.dice.chance(HOLE_RATE);
       isFirst = false;
