@@ -22,6 +22,7 @@ export interface MeasuredRank {
 export const RANK_GAUGES: ReadonlySet<string> = new Set([
   "held_batches",
   "held_bytes",
+  "replay_refuted",
   "ring.batches",
   "ring.bytes",
   "checkpoint.bytes",

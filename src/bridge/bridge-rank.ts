@@ -23,6 +23,7 @@ import type { EndpointMode } from "./engine-endpoint.ts";
 import { FanOut } from "./fan-out.ts";
 import { RankPipeline } from "./rank-pipeline.ts";
 import { ReplayClient } from "./replay-client.ts";
+import type { ReplayFailure } from "./replay-port.ts";
 import type { ServedRank } from "./service.ts";
 import { ZmqSource } from "./zmq-source.ts";
 
@@ -66,6 +67,14 @@ export interface CheckpointPlace {
 
 /** A reason that repeats is said once in this time, with the number left out. */
 const REPEAT_INTERVAL_MS = 60_000;
+const REPLAY_HINTS: Readonly<Record<ReplayFailure, string>> = {
+  timeout: "is the engine up, is it started with replay_endpoint, and is the port right?",
+  socket_failed: "the socket could not be opened, or broke",
+  malformed: "is it vLLM's replay_endpoint, and is engine.topic its topic?",
+};
+const REFUTED =
+  "the replay socket contradicts the live one: is it the same rank's of the same engine, and does the engine keep " +
+  "batches (buffer_steps)? It is not used until it agrees: what is lost stays lost";
 /** More than there are messages times reasons. */
 const MAX_REPEAT_KEYS = 256;
 
@@ -84,6 +93,7 @@ export class BridgeRank implements ServedRank {
   private messages = 0;
   private hasUsableStores = false;
   private isConnected = false;
+  private isClosed = false;
   /** A connection that flaps is not told each time it comes back either. */
   private isLossSaid = true;
 
@@ -110,7 +120,14 @@ export class BridgeRank implements ServedRank {
       mintEpoch: options.mintEpoch,
       emit: (output) => this.fanOut.publish(output),
       report: (message, fields) => this.report(message, fields),
-      repair: { replay: this.replay, timers, clock, reopenLive: () => this.reopenLive() },
+      repair: {
+        replay: this.replay,
+        timers,
+        clock,
+        reopenLive: () => this.reopenLive(),
+        replayRefuted: (isRefuted) => this.tellRefuted(isRefuted),
+        replayFailed: (reason) => this.tellReplayFailed(reason),
+      },
       onStatus: () => this.heartbeat(),
       checkpoint: options.checkpoints?.found,
       isAwake: options.isAwake,
@@ -178,6 +195,7 @@ export class BridgeRank implements ServedRank {
 
   /** Closes the sockets and writes the last checkpoint. Streams are the server's to end. */
   async close(): Promise<void> {
+    this.isClosed = true;
     this.pipeline.close();
     await Promise.all([this.source.close(), this.replay?.close()]);
     // No batch can come any more: the last checkpoint is of the last one.
@@ -222,11 +240,25 @@ export class BridgeRank implements ServedRank {
       this.source.reopen();
       return;
     }
-    // Who binds waits for its engine: the connection that is there is asked again.
-    const { isConnected } = this;
+    // Who binds waits for its engine: the connection that is there, if it still is then, is asked again.
     this.options.timers.after(0, () => {
+      if (!this.isConnected || this.isClosed) return;
       this.connectionChanged(false);
-      if (isConnected) this.connectionChanged(true);
+      this.connectionChanged(true);
+    });
+  }
+
+  private tellRefuted(isRefuted: boolean): void {
+    const fields = { replayEndpoint: this.options.replayEndpoint };
+    if (isRefuted) this.repeats.warn("refuted", this.options.clock.monotonicMs(), fields, REFUTED);
+    else this.log.info(fields, "the replay socket agrees with the live one again");
+  }
+
+  private tellReplayFailed(reason: ReplayFailure): void {
+    const { replayEndpoint } = this.options;
+    this.report(`the replay socket gave no whole answer: ${REPLAY_HINTS[reason]}`, {
+      reason,
+      replayEndpoint,
     });
   }
 
@@ -242,8 +274,10 @@ export class BridgeRank implements ServedRank {
    */
   private report(message: string, fields: LogFields): boolean {
     const { reason } = fields;
+    // The log of a rank names it already.
+    const { dpRank: _, ...told } = fields;
     const key = typeof reason === "string" ? `${message}:${reason}` : message;
-    return this.repeats.warn(key, this.options.clock.monotonicMs(), fields, message);
+    return this.repeats.warn(key, this.options.clock.monotonicMs(), told, message);
   }
 }
 

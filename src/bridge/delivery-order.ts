@@ -31,6 +31,8 @@ export class DeliveryOrder {
   isTied: boolean;
   /** The next batch may have any number: nothing before it can be had. */
   private acceptsAny: boolean;
+  /** Nothing was delivered of the present process, so nothing is known of it. */
+  private isBlank = true;
 
   constructor(
     options: GateOptions,
@@ -49,6 +51,7 @@ export class DeliveryOrder {
     if (memory === undefined) return;
     for (const [sequence, digest] of memory.digests) this.digests.add(sequence, digest);
     this.lastSequence = memory.last;
+    this.isBlank = false;
   }
 
   /** The last batch delivered in this epoch. */
@@ -71,6 +74,13 @@ export class DeliveryOrder {
     return sequence < this.expected && !this.acceptsAny;
   }
 
+  /** True when nothing was delivered, and nothing is held from before this number. */
+  canBegin(sequence: SequenceNumber): boolean {
+    if (this.lastSequence !== undefined) return false;
+    const lowest = this.held.lowest();
+    return lowest === undefined || lowest >= sequence;
+  }
+
   /** True when the batch can be delivered now. */
   isNext(sequence: SequenceNumber): boolean {
     return sequence === this.expected || this.acceptsAny;
@@ -79,6 +89,12 @@ export class DeliveryOrder {
   /** Compares a batch of the past with what was delivered under its number. */
   comparePast(batch: GateBatch): Likeness {
     return this.digests.compare(batch.sequence, batch.digest);
+  }
+
+  /** Compares a batch with what was delivered or is held under its number. */
+  compare(batch: GateBatch): Likeness {
+    const likeness = this.comparePast(batch);
+    return likeness === "unknown" ? this.held.compare(batch) : likeness;
   }
 
   /** Delivers a batch, and what is held behind it. */
@@ -116,9 +132,14 @@ export class DeliveryOrder {
     return hasDropped;
   }
 
-  /** Ends the epoch if anything was delivered in it. `missing`: batches known to be lost. */
+  /**
+   * Ends the epoch if anything was delivered in it. `missing`: batches known to be lost. Another process is told after
+   * a loss too, even if nothing came since: what a loss leaves is of the old one.
+   */
   endEpoch(end: EpochEnd, missing = 0n): void {
-    if (this.lastSequence !== undefined) this.emit({ type: "epoch", end, missing });
+    const hasRest = end !== "lost" && !this.isBlank;
+    if (this.lastSequence !== undefined || hasRest) this.emit({ type: "epoch", end, missing });
+    if (end !== "lost") this.isBlank = true;
     this.lastSequence = undefined;
     this.acceptsAny = end === "lost" || !this.canReplay;
     if (end === "lost") return;
@@ -139,6 +160,7 @@ export class DeliveryOrder {
 
   private deliverOne(batch: GateBatch): void {
     this.acceptsAny = false;
+    this.isBlank = false;
     this.lastSequence = batch.sequence;
     this.digests.add(batch.sequence, batch.digest);
     this.emit({ type: "deliver", batch });

@@ -15,7 +15,7 @@ import {
 } from "@kv-group-bridge/runtime";
 import type { Counters } from "./counters.ts";
 import type { EpochEnd, GateBatch, GateInput, GateMemory, GateOutput } from "./gate-step.ts";
-import type { ReplayPort } from "./replay-port.ts";
+import type { ReplayFailure, ReplayPort } from "./replay-port.ts";
 import { SequenceGate } from "./sequence-gate.ts";
 
 /** What a rank needs to have lost batches again. */
@@ -29,6 +29,10 @@ export interface RankRepair {
    * connection is told again all the same.
    */
   reopenLive(): void;
+  /** The replay socket is not believed any more, or is again. An operator should know. */
+  replayRefuted?(isRefuted: boolean): void;
+  /** A request brought no end. An operator should know. */
+  replayFailed?(reason: ReplayFailure): void;
 }
 
 /** What the gate's decisions act on. */
@@ -51,6 +55,7 @@ export class GateRunner {
   private cancelTimer: Cancel | undefined = undefined;
   private cancelReplay: (() => void) | undefined = undefined;
   private saidStatus = "";
+  private isReplayRefuted = false;
 
   constructor(parts: GateRunnerParts) {
     this.parts = parts;
@@ -102,6 +107,7 @@ export class GateRunner {
     this.parts.counters.set("held_batches", held.count);
     this.parts.counters.set("held_bytes", held.sizeBytes);
     this.parts.counters.set("held_dropped", held.dropped);
+    this.parts.counters.set("replay_refuted", this.gate.trust.isRefuted ? 1 : 0);
   }
 
   /** Checks the gate. */
@@ -111,6 +117,10 @@ export class GateRunner {
 
   private step(input: GateInput): void {
     for (const output of this.gate.step(input)) this.carryOut(output);
+    if (this.gate.trust.isRefuted !== this.isReplayRefuted) {
+      this.isReplayRefuted = this.gate.trust.isRefuted;
+      this.parts.repair?.replayRefuted?.(this.isReplayRefuted);
+    }
     const status = this.status();
     if (status === this.saidStatus) return;
     this.saidStatus = status;
@@ -181,6 +191,7 @@ export class GateRunner {
       onFailed: (reason) => {
         this.cancelReplay = undefined;
         counters.add(`replay_failed.${reason}`);
+        repair.replayFailed?.(reason);
         this.step({ type: "replay_failed" });
       },
     });

@@ -102,6 +102,14 @@ export class HeldBatches {
     return lowest;
   }
 
+  /** True when `dropForeign` would drop something. */
+  hasForeign(era: number, last: SequenceNumber | undefined): boolean {
+    for (const [sequence, { era: arrived }] of this.held) {
+      if (arrived < era && (last === undefined || sequence > last)) return true;
+    }
+    return this.isTopForeign(era, last);
+  }
+
   /**
    * Drops what arrived before request `era` was made and lies beyond `last`, where the complete answer to that
    * request ended: the engine that answered never published it. Gives how many.
@@ -113,11 +121,7 @@ export class HeldBatches {
       this.take(sequence);
       dropped += 1;
     }
-    const isTopForeign =
-      this.topSequence !== undefined &&
-      this.topEra < era &&
-      (last === undefined || this.topSequence > last);
-    if (isTopForeign) {
+    if (this.isTopForeign(era, last)) {
       dropped = Math.max(dropped, 1);
       this.topSequence = undefined;
       for (const [sequence, { era: arrived }] of this.held) {
@@ -127,6 +131,11 @@ export class HeldBatches {
       }
     }
     return dropped;
+  }
+
+  private isTopForeign(era: number, last: SequenceNumber | undefined): boolean {
+    if (this.topSequence === undefined || this.topEra >= era) return false;
+    return last === undefined || this.topSequence > last;
   }
 
   /** Drops what came live; gives whether there was any. */

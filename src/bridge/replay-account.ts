@@ -35,7 +35,6 @@ export class ReplayAccount {
   /** The socket has answered since it was last given up. */
   hasAnswered = false;
   private attempts = 0;
-  private foreignReplies = 0;
   private expected: SequenceNumber | undefined = undefined;
 
   constructor(maxAttempts: number) {
@@ -86,16 +85,20 @@ export class ReplayAccount {
     return this.isShort && !this.hasHole;
   }
 
-  /** Whether a whole reply lacked what the live socket had brought before. */
-  noteForeign(isForeign: boolean): void {
-    this.foreignReplies = isForeign ? this.foreignReplies + 1 : 0;
+  /** The reply has brought something new. `expected`: the number that is missing now. */
+  hasAdvanced(expected: SequenceNumber): boolean {
+    return this.expected === undefined || expected > this.expected;
   }
 
-  /** True once when that happened too often in a row: the live socket leads to another process. */
-  isForeign(): boolean {
-    if (this.foreignReplies < LIMITS.replayForeignReplies.value) return false;
-    this.foreignReplies = 0;
-    return true;
+  /**
+   * What a reply tells in which the batch delivered last does not stand: the engine has published so much since that
+   * it has forgotten that number, it never published it, or neither is sure.
+   */
+  verdict(last: SequenceNumber | undefined): "forgotten" | "never" | "unsure" {
+    const { bottom, top } = this;
+    if (bottom !== undefined && last !== undefined && bottom > last) return "forgotten";
+    if (this.isWhole && (top === undefined || last === undefined || top < last)) return "never";
+    return "unsure";
   }
 
   /** Another range is asked from now on. */
@@ -108,7 +111,7 @@ export class ReplayAccount {
    * number that is missing; a reply that moved it begins the count anew.
    */
   pauseMs(expected: SequenceNumber): number | undefined {
-    if (this.expected !== undefined && expected > this.expected) this.attempts = 0;
+    if (this.expected !== undefined && this.hasAdvanced(expected)) this.attempts = 0;
     this.attempts += 1;
     const allowed = this.hasAnswered
       ? this.maxAttempts

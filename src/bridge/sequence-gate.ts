@@ -7,7 +7,7 @@
  * Refuses: nothing; every input gets its outputs. Late answers of requests that were cancelled must not come here.
  * Does not do: I/O, time, decoding, epochs (the rank's pipeline carries the outputs out).
  */
-import { LIMITS, type SequenceNumber } from "@kv-group-bridge/protocol";
+import { LIMITS } from "@kv-group-bridge/protocol";
 import { invariant, unreachable } from "@kv-group-bridge/runtime";
 import { DeliveryOrder } from "./delivery-order.ts";
 import type {
@@ -19,7 +19,9 @@ import type {
   GateState,
 } from "./gate-step.ts";
 import { OF_REPLAY } from "./held-batches.ts";
+import { LiveSpan } from "./live-span.ts";
 import { ReplayAccount } from "./replay-account.ts";
+import { ReplayTrust } from "./replay-trust.ts";
 import { SilenceWatch } from "./silence-watch.ts";
 
 /** One gate a rank. */
@@ -28,6 +30,8 @@ export class SequenceGate {
   /** What was delivered, and what is held. */
   readonly order: DeliveryOrder;
   private readonly replay: ReplayAccount;
+  /** Whether its replies are believed. */
+  readonly trust = new ReplayTrust();
   private current: GateState = "away";
   /** Since the engine was last out of sight, nothing has proved that it is the same. */
   private isUnproven = false;
@@ -35,8 +39,7 @@ export class SequenceGate {
   private hasAppeared = false;
   /** The request in flight only asks whether the engine is still the same one. */
   private isProbing = false;
-  /** The highest number that the live socket brought since the publisher appeared. */
-  private liveTop: SequenceNumber | undefined = undefined;
+  private readonly liveSpan = new LiveSpan();
   private readonly silence = new SilenceWatch();
   private readonly out: GateOutput[] = [];
 
@@ -87,7 +90,8 @@ export class SequenceGate {
         this.expire();
         break;
       case "replaced":
-        this.replaced();
+        this.beginAnother();
+        this.ask();
         break;
       default:
         unreachable(input, "every input is handled");
@@ -98,27 +102,22 @@ export class SequenceGate {
 
   /** Checks what must always hold. */
   audit(): void {
-    const { held } = this.order;
-    held.audit();
-    invariant(this.isCatchingUp || held.count === 0, "batches are held while a range is asked");
+    this.order.held.audit();
+    const isHolding = this.order.held.count > 0;
+    invariant(this.isCatchingUp || !isHolding, "batches are held while a range is asked");
   }
 
   private appear(): void {
     this.hasAppeared = true;
-    this.liveTop = undefined;
-    if (this.canReplay) {
-      this.replay.beginRange();
-      this.ask();
-      return;
-    }
-    if (this.order.last !== undefined) this.order.endEpoch("unproven");
-    this.follow();
+    this.liveSpan.forget();
+    this.replay.beginRange();
+    if (!this.canReplay) this.order.endEpoch("unproven");
+    this.ask();
   }
 
   private disappear(): void {
     if (this.current === "away") return;
     this.cancel();
-    this.order.held.clear();
     this.order.untie();
     this.isUnproven = true;
     this.silence.reset();
@@ -138,19 +137,14 @@ export class SequenceGate {
     this.silence.heard();
     const { sequence } = batch;
     if (this.order.isPast(sequence)) {
-      this.liveOfThePast(batch);
-      return;
-    }
-    if (this.current === "following") this.liveWhileFollowing(batch);
+      if (this.order.comparePast(batch) === "equal") this.liveAgain();
+      else this.restartedBy(batch);
+    } else if (this.current === "following") this.liveWhileFollowing(batch);
     else this.liveWhileCatchingUp(batch);
-    if (this.liveTop === undefined || sequence > this.liveTop) this.liveTop = sequence;
+    this.liveSpan.add(sequence);
   }
 
-  private liveOfThePast(batch: GateBatch): void {
-    if (this.order.comparePast(batch) !== "equal") {
-      this.restartedBy(batch);
-      return;
-    }
+  private liveAgain(): void {
     this.order.isTied = true;
     this.out.push({ type: "duplicate" });
     this.order.drain();
@@ -165,7 +159,7 @@ export class SequenceGate {
     if (this.canReplay && !(isNext && order.isTied)) {
       order.held.add(batch, this.replay.era);
       this.replay.beginRange();
-      if (this.isProbing) this.beginCatchingUp();
+      if (this.isProbing && !this.trust.isRefuted) this.beginCatchingUp();
       else this.ask();
       return;
     }
@@ -174,17 +168,16 @@ export class SequenceGate {
   }
 
   private liveWhileCatchingUp(batch: GateBatch): void {
+    const likeness = this.order.held.compare(batch);
+    const isBackwards = this.liveSpan.reaches(batch.sequence);
     const { order, replay } = this;
-    const likeness = order.held.compare(batch);
-    const isBackwards = this.liveTop !== undefined && batch.sequence <= this.liveTop;
-    const isDeliverable = order.isTied && replay.isAnchored && batch.sequence === order.expected;
     if (likeness === "equal") {
-      if (replay.isAnchored) order.isTied = true;
-      this.out.push({ type: "duplicate" });
-      order.drain();
+      if (replay.isAnchored) this.liveAgain();
+      else this.out.push({ type: "duplicate" });
     } else if (likeness === "differs" || isBackwards) this.restartedBy(batch);
-    else if (isDeliverable) order.deliver(batch);
-    else order.held.add(batch, replay.era);
+    else if (order.isTied && replay.isAnchored && batch.sequence === order.expected) {
+      this.order.deliver(batch);
+    } else this.order.held.add(batch, this.replay.era);
   }
 
   private replayed(batch: GateBatch): void {
@@ -192,6 +185,9 @@ export class SequenceGate {
     const { order, replay } = this;
     const { sequence } = batch;
     replay.note(sequence);
+    const hasComeLive = this.liveSpan.includes(sequence) && order.compare(batch) === "equal";
+    if (hasComeLive) this.trust.agreed();
+    if (this.trust.isRefuted) return;
     if (order.last !== undefined && sequence <= order.last) {
       if (order.comparePast(batch) === "differs") this.restartedByReplay();
       else if (sequence === order.last) {
@@ -200,16 +196,15 @@ export class SequenceGate {
       }
       return;
     }
-    const likeness = order.held.compare(batch);
-    if (likeness === "differs") {
+    if (order.held.compare(batch) === "differs") {
       this.restartedByReplay();
       return;
     }
-    if (likeness === "equal" && replay.isAnchored) order.isTied = true;
-    if (replay.isAnchored && (sequence === order.expected || this.isOldestOfAll(sequence))) {
+    if (hasComeLive && replay.isAnchored) order.isTied = true;
+    const isOldest = replay.batches === 1 && order.canBegin(sequence);
+    if (replay.isAnchored && (sequence === order.expected || isOldest)) {
       order.held.take(sequence);
-      // The live socket should have brought it.
-      if (this.isProbing) this.silence.isDeaf = true;
+      if (this.isProbing) this.silence.isDeaf = true; // The live socket should have brought it.
       order.deliver(batch);
       return;
     }
@@ -218,45 +213,39 @@ export class SequenceGate {
     if (this.isProbing) this.beginCatchingUp();
   }
 
-  private isOldestOfAll(sequence: SequenceNumber): boolean {
-    if (this.order.last !== undefined || this.replay.batches > 1) return false;
-    const lowest = this.order.held.lowest();
-    return lowest === undefined || lowest >= sequence;
-  }
-
   private ended(hasMarker: boolean): void {
-    if (!this.replay.isOpen) return;
-    this.replay.close(hasMarker);
-    if (this.isProbing) this.probeEnded(hasMarker);
+    const { order, replay, trust } = this;
+    if (!replay.isOpen) return;
+    const { isRefuted } = trust;
+    replay.close(hasMarker);
+    trust.replyOver();
+    // Nothing is missing between what was delivered and what the live socket brings.
+    const hasJoined = replay.isAnchored && !order.hasHole && this.liveSpan.isBelow(order.last);
+    if (isRefuted) this.endProbe();
+    else if (this.isProbing) this.probeEnded(hasMarker);
     else if (hasMarker) this.replyEnded();
+    else if (hasJoined) this.follow();
     else this.askAgainOrGiveUp();
   }
 
   private replyEnded(): void {
     if (this.replay.isWhole) this.dropForeign();
-    if (!this.replay.isAnchored) {
-      this.unanchoredReplyEnded();
-      return;
-    }
-    if (this.order.hasHole) {
+    if (this.trust.isRefuted) this.giveUp();
+    else if (!this.replay.isAnchored) this.unanchoredReplyEnded();
+    else if (this.order.hasHole) {
       // The oldest that the engine has came after something that is held: what lies between is forgotten.
       if (this.order.last === undefined && this.replay.batches > 0) this.giveUp();
       else this.askAgainOrGiveUp();
-      return;
-    }
-    // After so many the engine's socket may have dropped the newest ones (high-water mark, up to vLLM 0.32).
-    if (this.replay.isShort) this.follow();
-    else this.ask();
+    } else if (this.replay.isShort || !this.replay.hasAdvanced(this.order.expected)) {
+      this.follow();
+    } else this.ask(); // The socket may have dropped the newest ones (high-water mark, up to vLLM 0.32).
   }
 
   /** The engine answers from the number asked on, and the batch delivered last was not among them. */
   private unanchoredReplyEnded(): void {
-    const { bottom, top, isWhole } = this.replay;
-    const last = this.order.last;
-    // It has published so much since that it has forgotten that number, or it never published it.
-    if (bottom !== undefined && last !== undefined && bottom > last) this.giveUp();
-    else if (isWhole && (top === undefined || last === undefined || top < last))
-      this.restartedByReplay();
+    const verdict = this.replay.verdict(this.order.last);
+    if (verdict === "forgotten") this.giveUp();
+    else if (verdict === "never") this.restartedByReplay();
     else this.askAgainOrGiveUp();
   }
 
@@ -267,17 +256,11 @@ export class SequenceGate {
     }
     if (this.current !== "following" || !this.canReplay || this.isProbing) return;
     if (this.silence.isDeaf) this.reopen();
-    else if (this.silence.hasNews) this.armProbe();
+    else if (this.silence.hasNews && !this.trust.isRefuted) this.armProbe();
     else {
       this.isProbing = true;
       this.request();
     }
-  }
-
-  private replaced(): void {
-    this.beginAnother();
-    if (this.canReplay) this.ask();
-    else this.follow();
   }
 
   private restartedBy(batch: GateBatch): void {
@@ -286,14 +269,15 @@ export class SequenceGate {
       this.order.isTied = true;
       this.order.deliver(batch);
       this.follow();
-      return;
+    } else {
+      this.order.held.add(batch, this.replay.era);
+      this.ask();
     }
-    this.order.held.add(batch, this.replay.era);
-    this.ask();
   }
 
   private restartedByReplay(): void {
     const wasInSight = !this.isUnproven;
+    if (wasInSight) this.trust.contradicted();
     this.beginAnother(); // Both sockets must lead to the same process; after a reconnect they do.
     if (wasInSight) this.reopen();
     else this.ask();
@@ -304,7 +288,7 @@ export class SequenceGate {
     this.cancel();
     this.order.endEpoch("restarted");
     this.isUnproven = false;
-    this.liveTop = undefined;
+    this.liveSpan.forget();
   }
 
   private reopen(): void {
@@ -312,17 +296,29 @@ export class SequenceGate {
     this.out.push({ type: "reopen_live" });
   }
 
+  /** Unless the replay socket is not believed any more: then what is held counts. */
   private dropForeign(): void {
-    const dropped = this.order.held.dropForeign(this.replay.era, this.replay.top);
-    this.replay.noteForeign(dropped > 0);
-    if (dropped === 0) return;
-    this.out.push({ type: "foreign", batches: dropped });
-    this.liveTop = undefined;
+    const { held } = this.order;
+    const { era, top } = this.replay;
+    if (!held.hasForeign(era, top)) {
+      this.trust.lackedNothing();
+      return;
+    }
+    this.trust.lacked();
+    if (this.trust.isRefuted) return;
+    this.out.push({ type: "foreign", batches: held.dropForeign(era, top) });
+    this.liveSpan.forget();
   }
 
   private ask(): void {
-    this.current = "asking";
-    this.request();
+    if (!this.canReplay) this.follow();
+    else if (this.trust.isRefuted) {
+      this.replay.isAnchored = false;
+      this.giveUp();
+    } else {
+      this.current = "asking";
+      this.request();
+    }
   }
 
   /** The probe in flight goes on as a request for what is missing. */
@@ -333,6 +329,7 @@ export class SequenceGate {
   }
 
   private request(): void {
+    this.trust.beginReply();
     const from = this.replay.open(this.order.last, this.order.expected);
     this.out.push({ type: "clear_timer" }, { type: "request_replay", from });
   }
@@ -346,12 +343,11 @@ export class SequenceGate {
 
   private askAgainOrGiveUp(): void {
     const delayMs = this.replay.pauseMs(this.order.expected);
-    if (delayMs === undefined) {
-      this.giveUp();
-      return;
+    if (delayMs === undefined) this.giveUp();
+    else {
+      this.current = "pausing";
+      this.out.push({ type: "set_timer", delayMs });
     }
-    this.current = "pausing";
-    this.out.push({ type: "set_timer", delayMs });
   }
 
   /** What is missing is lost: the epoch ends, and what is held begins the next one. */
@@ -359,13 +355,18 @@ export class SequenceGate {
     const { order, replay } = this;
     if (replay.batches === 0) replay.hasAnswered = false;
     const next = order.held.lowest();
-    if (this.isUnproven || (order.hasHole && next !== order.expected)) {
-      const isProved = replay.isAnchored || !this.isUnproven;
+    const isUntied = replay.batches > 0 && !replay.isAnchored && !order.isTied;
+    if (this.isUnproven || isUntied || (order.hasHole && next !== order.expected)) {
+      const hasAnchor = replay.isAnchored && order.last !== undefined;
+      const isProved = hasAnchor || !(this.isUnproven || isUntied);
       order.endEpoch(isProved ? "lost" : "unproven", (next ?? order.expected) - order.expected);
     }
     this.isUnproven = false;
-    if (order.flush(replay.batches > 0)) this.ask();
-    else this.follow();
+    if (this.trust.hasAgreed) order.isTied = true;
+    if (order.flush(replay.batches > 0 && !this.trust.isRefuted)) {
+      this.trust.lacked();
+      this.ask();
+    } else this.follow();
   }
 
   private follow(): void {
@@ -373,7 +374,7 @@ export class SequenceGate {
     this.isUnproven = false;
     this.silence.answered();
     this.order.held.clear();
-    if (this.replay.isForeign()) this.reopen();
+    if (this.trust.takeReopen()) this.reopen();
     else if (this.canReplay) this.armProbe();
   }
 
@@ -382,19 +383,18 @@ export class SequenceGate {
   }
 
   private probeEnded(hasMarker: boolean): void {
-    if (!hasMarker) {
-      this.isProbing = false;
-      this.silence.unanswered(this.replay.hasAnswered);
-      this.armProbe();
-      return;
-    }
-    if (!this.replay.isAnchored) {
+    if (hasMarker && !this.replay.isAnchored) {
       this.beginCatchingUp();
       this.unanchoredReplyEnded();
-      return;
+    } else {
+      if (hasMarker) this.silence.answered();
+      else this.silence.unanswered(this.replay.hasAnswered);
+      this.endProbe();
     }
+  }
+
+  private endProbe(): void {
     this.isProbing = false;
-    this.silence.answered();
     this.armProbe();
   }
 }
