@@ -1,5 +1,6 @@
 /**
- * What it is: the mirror's sink for one batch: transitions in, events of both projections out.
+ * What it is: the mirror's sink for one batch: transitions in, events of both projections out. Where the engine's words
+ * are kept, they are kept as the ENGINE events say them.
  * Owns: the events of the batch being built.
  * Refuses: nothing.
  * Does not do: count (it passes refusals on), or know of sequence numbers.
@@ -8,6 +9,7 @@ import type { KvGroupEvent } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
 import type { BlockHash, GroupId, RefusalReason } from "@kv-group-bridge/protocol";
 import type { Block, Slot } from "./block.ts";
 import { clearEvent, engineRemove, engineStore, type GroupFacts, KeyEvents } from "./convert.ts";
+import type { EngineWords } from "./engine-words.ts";
 import type { MirrorSink } from "./mirror.ts";
 import type { StoreEvent } from "./vllm-event.ts";
 
@@ -17,6 +19,7 @@ export class BatchWriter implements MirrorSink {
   private readonly onRefused: (reason: RefusalReason) => void;
   private readonly keyEvents: KeyEvents;
   private readonly isEngineWritten: boolean;
+  private readonly words: EngineWords | undefined;
   private engineEvents: KvGroupEvent[] = [];
   private removedSlot: Slot | undefined = undefined;
   private removedBlocks: Block[] = [];
@@ -25,10 +28,12 @@ export class BatchWriter implements MirrorSink {
     factsOf: (groupId: GroupId) => GroupFacts,
     isEngineWritten: boolean,
     onRefused: (reason: RefusalReason) => void,
+    words?: EngineWords,
   ) {
     this.factsOf = factsOf;
     this.isEngineWritten = isEngineWritten;
     this.onRefused = onRefused;
+    this.words = words;
     this.keyEvents = new KeyEvents(factsOf);
   }
 
@@ -42,6 +47,7 @@ export class BatchWriter implements MirrorSink {
     if (this.removedSlot !== slot) this.endRemovals();
     this.removedSlot = slot;
     this.removedBlocks.push(block);
+    this.words?.removed(slot.groupId, block.hash);
   }
 
   cleared(groupId: GroupId | undefined, medium: string | undefined): void {
@@ -49,6 +55,7 @@ export class BatchWriter implements MirrorSink {
     if (!this.isEngineWritten || (medium !== undefined && medium !== "GPU")) return;
     this.endRemovals();
     this.engineEvents.push(clearEvent(groupId, undefined));
+    this.words?.cleared(groupId);
   }
 
   refused(reason: RefusalReason): void {
@@ -68,6 +75,7 @@ export class BatchWriter implements MirrorSink {
     this.endRemovals();
     const facts = this.factsOf(stored.groupId);
     this.engineEvents.push(engineStore(event, { ...stored, facts }));
+    this.words?.stored(event, stored);
   }
 
   /** The PREFIX_KEYS events so far; begins anew. */

@@ -16,14 +16,16 @@ import { registerBridgeMetrics } from "./bridge-metrics.ts";
 import { BridgeRank, type CheckpointPlace } from "./bridge-rank.ts";
 import { BridgeServer, type ServerTls } from "./bridge-server.ts";
 import { CheckpointFile } from "./checkpoint-file.ts";
+import { rankFingerprint } from "./checkpoint-fingerprint.ts";
 import { loadCheckpoint } from "./checkpoint-load.ts";
 import type { CheckpointSettings } from "./checkpoint-state.ts";
 import type { EngineConfig } from "./engine-config.ts";
 import type { EndpointMode } from "./engine-endpoint.ts";
 import { type HealthServer, startHealthServer } from "./health-server.ts";
 import type { ListenAddress } from "./listen.ts";
+import { mirrorOptions } from "./mirror-options.ts";
 import { keySchemeMessage } from "./rank-messages.ts";
-import { mirrorOptions, rankFingerprint } from "./rank-pipeline.ts";
+import { StallWatch } from "./stall-watch.ts";
 
 /** One data-parallel rank of the engine. */
 export interface RankSettings {
@@ -43,6 +45,8 @@ export interface BridgeSettings {
   /** The fleet's seed of the prefix keys. */
   readonly keySeed: string;
   readonly isEngineProjectionAllowed: boolean;
+  /** Tokens are kept in memory so that ENGINE has snapshots too. Default false. */
+  readonly hasEngineSnapshot?: boolean | undefined;
   /** Undefined = the limits' own values. */
   readonly subscriberQueueBytes: number | undefined;
   readonly subscribersPerRank: number | undefined;
@@ -80,8 +84,8 @@ export interface RunningBridge {
   close(): Promise<void>;
 }
 
-/** A timer that is so many periods late was not late by itself. */
-const TICKS_TO_NOTICE = 2;
+/** Often enough for `LIMITS.stallMs`. */
+const TURN_MS = LIMITS.stallMs.value / 4;
 
 /**
  * Opens everything; what was opened is closed again when a later part fails. Serves before any
@@ -93,7 +97,8 @@ export async function runBridge(
   deps: BridgeDeps,
 ): Promise<RunningBridge> {
   const hasher = new KeyedHasher(settings.keySeed);
-  const ranks = await makeRanks(settings, deps, hasher);
+  const stall = new StallWatch(deps.clock.monotonicMs());
+  const ranks = await makeRanks(settings, deps, hasher, stall);
   const server = new BridgeServer({
     ...settings.listen,
     timers: deps.timers,
@@ -114,18 +119,11 @@ export async function runBridge(
     // Together: each may write a last checkpoint.
     parts.add(() => Promise.all([...ranks.values()].map((rank) => rank.close())));
     for (const rank of ranks.values()) await rank.start();
-    const periodMs = heartbeatIntervalMs(settings);
-    let lastTickMs = deps.clock.monotonicMs();
     const tick = (): void => {
-      const nowMs = deps.clock.monotonicMs();
-      const stoodStill = nowMs - lastTickMs > TICKS_TO_NOTICE * periodMs;
-      lastTickMs = nowMs;
-      // After a pause of the whole process the sockets speak first: the engine may be gone, and a heartbeat would say
-      // that it is there.
-      if (stoodStill) return;
       for (const rank of ranks.values()) rank.tick();
     };
-    parts.add(deps.timers.every(periodMs, tick));
+    parts.add(deps.timers.every(heartbeatIntervalMs(settings), tick));
+    parts.add(deps.timers.every(TURN_MS, () => watchTurn(deps, stall, tick)));
     deps.log.info({ ...address, ranks: ranks.size }, "bridge serves");
     return { address, healthAddress: health?.address, close: () => parts.close() };
   } catch (error) {
@@ -134,10 +132,19 @@ export async function runBridge(
   }
 }
 
+/** Subscribers learn at once that the process stood still, and when it knows again. */
+function watchTurn({ clock }: BridgeDeps, stall: StallWatch, tick: () => void): void {
+  const nowMs = clock.monotonicMs();
+  const wasAwake = stall.isKnownAwake;
+  stall.turn(nowMs);
+  if (stall.isKnownAwake !== wasAwake) tick();
+}
+
 async function makeRanks(
   settings: BridgeSettings,
   deps: BridgeDeps,
   hasher: KeyedHasher,
+  stall: StallWatch,
 ): Promise<ReadonlyMap<number, BridgeRank>> {
   const ranks = new Map<number, BridgeRank>();
   const instance = deps.mintInstance();
@@ -152,6 +159,7 @@ async function makeRanks(
       engine: settings.engine,
       hasher,
       isEngineProjectionAllowed: settings.isEngineProjectionAllowed,
+      hasEngineSnapshot: settings.hasEngineSnapshot,
       queueBytes: settings.subscriberQueueBytes,
       maxSubscribers: settings.subscribersPerRank,
       heartbeatIntervalMs: heartbeatIntervalMs(settings),
@@ -159,6 +167,7 @@ async function makeRanks(
       mintEpoch: deps.mintEpoch,
       instance,
       clock: deps.clock,
+      isAwake: () => stall.isAwake(deps.clock.monotonicMs()),
       timers: deps.timers,
       log: deps.log,
       onFatal: (error) => deps.onFatal(error),

@@ -39,6 +39,8 @@ export interface BridgeRankOptions {
   readonly engine: EngineConfig;
   readonly hasher: KeyedHasher;
   readonly isEngineProjectionAllowed: boolean;
+  /** As in RankPipelineOptions. */
+  readonly hasEngineSnapshot: boolean | undefined;
   readonly queueBytes: number | undefined;
   readonly maxSubscribers: number | undefined;
   readonly heartbeatIntervalMs: number;
@@ -48,6 +50,8 @@ export interface BridgeRankOptions {
   /** Names the running process; see FanOutOptions. */
   readonly instance: bigint;
   readonly clock: Clock;
+  /** As RankPipelineOptions.isAwake. */
+  readonly isAwake: () => boolean;
   readonly timers: Timers;
   readonly log: Log;
   /** Our bug, or a socket that failed for good: the process should end. */
@@ -112,6 +116,7 @@ export class BridgeRank implements ServedRank {
       hasher: options.hasher,
       topic: options.topic,
       isEngineProjectionAllowed: options.isEngineProjectionAllowed,
+      hasEngineSnapshot: options.hasEngineSnapshot,
       mintEpoch: options.mintEpoch,
       emit: (output) => this.fanOut.publish(output),
       report: (message, fields) => this.report(message, fields),
@@ -125,6 +130,7 @@ export class BridgeRank implements ServedRank {
       },
       onStatus: () => this.heartbeat(),
       checkpoint: options.checkpoints?.found,
+      isAwake: options.isAwake,
     });
     this.keeper = this.makeKeeper();
     this.fanOut = new FanOut({

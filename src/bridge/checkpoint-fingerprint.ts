@@ -7,7 +7,7 @@
 import { createHash } from "node:crypto";
 import { type DpRank, KEY_SCHEME_ID, type KeyedHasher, LIMITS } from "@kv-group-bridge/protocol";
 import type { EngineConfig } from "./engine-config.ts";
-import type { MirrorOptions } from "./mirror-options.ts";
+import { type MirrorOptions, mirrorOptions } from "./mirror-options.ts";
 
 /** What a checkpoint depends on beside the events themselves. */
 export interface FingerprintParts {
@@ -31,6 +31,17 @@ export function checkpointFingerprint(engine: EngineConfig, parts: FingerprintPa
     groupsPerRank: LIMITS.groupsPerRank.value,
   };
   return createHash("sha256").update(JSON.stringify(whole, sorted)).digest("hex");
+}
+
+/** Equal for ranks that may take up each other's checkpoints. */
+export function rankFingerprint(
+  rank: Omit<FingerprintParts, "mirror"> & {
+    readonly engine: EngineConfig;
+    readonly mirror?: Partial<MirrorOptions>;
+  },
+): string {
+  const { engine, hasher, dpRank, topic } = rank;
+  return checkpointFingerprint(engine, { hasher, dpRank, topic, mirror: mirrorOptions(rank) });
 }
 
 /** Fields in alphabetical order, and what is undefined as null: a text that depends on the values alone. */

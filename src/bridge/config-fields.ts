@@ -175,6 +175,14 @@ export const bridgeFields = {
     false,
     "serve the ENGINE projection, which carries the engine's own block hashes",
   ),
+  projectionsEngineSnapshot: field(
+    "projections.engine_snapshot",
+    "boolean",
+    z.boolean(),
+    false,
+    "keep the tokens of what the GPU holds in memory (engineWordsBytes for each rank), so that ENGINE " +
+      "subscribers get a snapshot; needs projections.engine_allowed",
+  ),
   subscribersMax: field(
     "subscribers.max",
     "number",

@@ -77,6 +77,7 @@ export function parseBridgeConfig(sources: BridgeConfigSources): BridgeConfig {
     keySeed: seed.seed,
     isDefaultSeed: seed.isDefaulted,
     isEngineProjectionAllowed: values.projectionsEngineAllowed,
+    hasEngineSnapshot: hasEngineSnapshot(values),
     subscriberQueueBytes: values.subscribersQueueBytes,
     subscribersPerRank: values.subscribersMax,
     heartbeatIntervalMs: values.heartbeatIntervalMs,
@@ -171,6 +172,14 @@ function tlsFiles(values: Values): TlsFiles | undefined {
     isInsecureAllowed: values.listenInsecure,
   });
   return cert === undefined ? undefined : { cert, key, ca };
+}
+
+function hasEngineSnapshot(values: Values): boolean {
+  const { projectionsEngineAllowed: isAllowed, projectionsEngineSnapshot: isAsked } = values;
+  if (isAsked && !isAllowed) {
+    throw invalid("projections.engine_snapshot: needs projections.engine_allowed");
+  }
+  return isAsked;
 }
 
 function checkpointSettings(values: Values): CheckpointSettings | undefined {

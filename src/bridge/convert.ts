@@ -190,12 +190,18 @@ export function clearEvent(groupId: GroupId | undefined, medium: string | undefi
   });
 }
 
+/** What the ENGINE projection says of a span. */
+export type SpanWords = Pick<
+  StoreEvent,
+  "parent" | "tokens" | "blockSizeTokens" | "loraName" | "loraId"
+>;
+
 /**
  * The ENGINE projection of a store in the GPU: the engine's own words, normalised. `hashes`: those that were taken.
  * `isMatchable`: nothing but tokens is in the whole chain.
  */
 export function engineStore(
-  event: StoreEvent,
+  event: SpanWords,
   stored: {
     readonly groupId: GroupId;
     readonly hashes: readonly BlockHash[];

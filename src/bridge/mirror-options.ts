@@ -1,6 +1,6 @@
 /**
  * What it is: what a mirror is given and what it tells: its sink, its bounds and rules, what it is restored from.
- * Owns: types, and the default bounds.
+ * Owns: types, the default bounds, and what an engine's configuration makes of them.
  * Refuses: nothing.
  * Does not do: hold anything.
  */
@@ -11,7 +11,7 @@ import {
   type RefusalReason,
 } from "@kv-group-bridge/protocol";
 import type { Block, Slot } from "./block.ts";
-import type { RemovalRule } from "./engine-config.ts";
+import type { EngineConfig, RemovalRule } from "./engine-config.ts";
 
 /** What the mirror tells. "Stored" and "removed" are transitions: a count left 0 or came back to it. */
 export interface MirrorSink {
@@ -60,3 +60,11 @@ export const MIRROR_DEFAULTS: MirrorOptions = {
   maxMedia: LIMITS.mediaPerRank.value,
   removalRule: "per_copy",
 };
+
+/** The bounds and rules of the mirror of an engine. */
+export function mirrorOptions(options: {
+  readonly engine: EngineConfig;
+  readonly mirror?: Partial<MirrorOptions>;
+}): MirrorOptions {
+  return { ...MIRROR_DEFAULTS, removalRule: options.engine.removalRule, ...options.mirror };
+}

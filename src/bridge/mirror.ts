@@ -66,6 +66,12 @@ export class Mirror {
     return this.unplacedEntries;
   }
 
+  /** Blocks that the engine's own lookup reads; one hash in two groups is two blocks. */
+  get inLocalGpu(): number {
+    const slots = this.slots.all().filter((slot) => slot.isLocalGpu);
+    return slots.reduce((sum, slot) => sum + (this.heldInSlot[slot.index] ?? 0), 0);
+  }
+
   /** True when more hashes are held than the limit allows; the caller withdraws the rank. */
   get isOverLimit(): boolean {
     return this.blocks.size - this.history.size > this.options.maxBlocks;
@@ -292,7 +298,7 @@ export class Mirror {
       const whole = partialOf[slot.index] ?? 0;
       if (whole === 0 || endTokens % whole !== 0 || block.copiesIn(slot) === 0) continue;
       this.sink.refused("block_size_contradicts");
-      this.setCopies(block, slot, 0);
+      this.lower(block, slot, 0);
     }
   }
 

@@ -40,6 +40,8 @@ export interface RankState {
   /** `sequence`: the last batch of this epoch that outputs contain. */
   readonly cursor: Cursor;
   readonly completeness: Completeness;
+  /** What an ENGINE subscriber gets lacks nothing that the view has. */
+  readonly isEngineWhole: () => boolean;
   readonly engine: () => EngineDescription;
   readonly isEngineConnected: boolean;
   readonly isCatchingUp: boolean;
@@ -50,15 +52,15 @@ export interface RankState {
   readonly unplaced: number;
 }
 
-/** `start`; heartbeat interval, instance and resumption are the fan-out's to fill in. */
+/** `start`; heartbeat interval, instance, resumption and snapshot are the fan-out's to fill in. */
 export function startMessage(state: RankState, projection: Projection, hasher: KeyedHasher): Start {
   const isEngine = projection === Projection.ENGINE;
-  const isHolding = state.placed + state.unplaced > 0;
+  const isPart = isEngine && !state.isEngineWhole();
   return create(StartSchema, {
     dpRank: state.dpRank,
     cursor: cursorMessage(state.cursor),
     isResumed: false,
-    completeness: isEngine && isHolding ? Completeness.INCOMPLETE : state.completeness,
+    completeness: isPart ? Completeness.INCOMPLETE : state.completeness,
     engine: engineDescriptionToWire(state.engine()),
     ...(isEngine ? {} : { keyScheme: keySchemeMessage(hasher) }),
     projection: isEngine ? Projection.ENGINE : Projection.PREFIX_KEYS,
@@ -110,7 +112,7 @@ export interface BatchContents {
   readonly sequence: SequenceNumber;
   readonly timestampSeconds: number;
   readonly events: KvGroupEvent[];
-  /** Not the state's own in ENGINE: a subscriber there gets no snapshot, so only its start can say what it misses. */
+  /** Not the state's own in ENGINE: a subscriber there may hold less, so only its start can say what it misses. */
   readonly completeness: Completeness;
 }
 

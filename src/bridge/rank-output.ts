@@ -27,7 +27,7 @@ export type RankOutput =
 
 /** Reads what is held, piece by piece, while the rank goes on. */
 export interface SnapshotReader {
-  /** Up to about `maxBlocks` blocks as STORE events of the PREFIX_KEYS projection; undefined = nothing left. */
+  /** Up to about `maxBlocks` blocks as STORE events of the reader's projection; undefined = nothing left. */
   next(maxBlocks: number): readonly KvGroupEvent[] | undefined;
 }
 
@@ -35,6 +35,9 @@ export interface SnapshotReader {
 export interface RankView {
   /** The `start` message as of now; heartbeat interval is the service's to fill in. */
   start(projection: Projection): Start;
-  /** A reader over what is held; what changes meanwhile is said by the batches that follow. */
-  openSnapshot(): SnapshotReader;
+  /**
+   * A reader over what is held; what changes meanwhile is said by the batches that follow. Undefined = this rank has no
+   * snapshot in that projection.
+   */
+  openSnapshot(projection: Projection): SnapshotReader | undefined;
 }

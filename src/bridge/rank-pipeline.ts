@@ -10,7 +10,7 @@ import {
   Completeness,
   type Heartbeat,
   type KeyScheme,
-  type Projection,
+  Projection,
   type RankDescription,
   type Start,
   Withdraw_Reason as WithdrawReason,
@@ -23,21 +23,26 @@ import {
   engineDescriptionToWire,
   type GroupId,
   type KeyedHasher,
+  LIMITS,
   type Refusal,
   type SequenceNumber,
 } from "@kv-group-bridge/protocol";
+import { invariant } from "@kv-group-bridge/runtime";
 import { BatchWriter } from "./batch-writer.ts";
-import { checkpointFingerprint } from "./checkpoint-fingerprint.ts";
+import { rankFingerprint } from "./checkpoint-fingerprint.ts";
 import type { Checkpoint } from "./checkpoint-reader.ts";
 import type { CheckpointHead } from "./checkpoint-state.ts";
 import { Counters } from "./counters.ts";
 import type { EngineConfig } from "./engine-config.ts";
 import { EngineFacts } from "./engine-facts.ts";
+import { EngineSnapshot } from "./engine-snapshot.ts";
+import { EngineWords } from "./engine-words.ts";
 import { EventApplier } from "./event-applier.ts";
 import { parseFrames } from "./frames.ts";
 import { GateRunner, type RankRepair } from "./gate-runner.ts";
 import type { EpochEnd, GateBatch } from "./gate-step.ts";
-import { MIRROR_DEFAULTS, Mirror, type MirrorOptions } from "./mirror.ts";
+import { Mirror, type MirrorOptions } from "./mirror.ts";
+import { mirrorOptions } from "./mirror-options.ts";
 import { Placement } from "./placement.ts";
 import {
   batchBytes,
@@ -61,6 +66,10 @@ export interface RankPipelineOptions {
   /** Exact topic; undefined or "" = every topic. */
   readonly topic: string | undefined;
   readonly isEngineProjectionAllowed: boolean;
+  /** Tokens are kept so that ENGINE has snapshots too; means nothing where ENGINE is not allowed. Default false. */
+  readonly hasEngineSnapshot?: boolean | undefined;
+  /** Bound of what is kept for that; default `LIMITS.engineWordsBytes`. */
+  readonly engineWordsBytes?: number | undefined;
   readonly mintEpoch: () => Epoch;
   readonly emit: (output: RankOutput) => void;
   /** Told of every refusal, withdrawal and epoch, never with token ids; the caller limits the rate. */
@@ -71,23 +80,10 @@ export interface RankPipelineOptions {
   readonly repair?: RankRepair;
   /** What an earlier process knew; it is taken up when the engine proves to be the same. */
   readonly checkpoint?: Checkpoint | undefined;
+  /** False: this process stood still and does not know yet what its sockets have to tell. Default: always true. */
+  readonly isAwake?: () => boolean;
   /** What a heartbeat says of engine and view has changed: subscribers should learn it now. */
   readonly onStatus?: () => void;
-}
-
-/** The mirror's bounds and rules under these options. */
-export function mirrorOptions(
-  options: Pick<RankPipelineOptions, "engine" | "mirror">,
-): MirrorOptions {
-  return { ...MIRROR_DEFAULTS, removalRule: options.engine.removalRule, ...options.mirror };
-}
-
-/** Equal for pipelines that may take up each other's checkpoints. */
-export function rankFingerprint(
-  options: Pick<RankPipelineOptions, "engine" | "mirror" | "hasher" | "dpRank" | "topic">,
-): string {
-  const { engine, hasher, dpRank, topic } = options;
-  return checkpointFingerprint(engine, { hasher, dpRank, topic, mirror: mirrorOptions(options) });
 }
 
 const END_REASONS = {
@@ -96,6 +92,11 @@ const END_REASONS = {
   unproven: WithdrawReason.ENGINE_UNPROVEN,
 } as const satisfies Record<EpochEnd, WithdrawReason>;
 
+function engineWords(options: RankPipelineOptions): EngineWords | undefined {
+  if (!options.isEngineProjectionAllowed || options.hasEngineSnapshot !== true) return undefined;
+  return new EngineWords(options.engineWordsBytes ?? LIMITS.engineWordsBytes.value);
+}
+
 /** One data-parallel rank of one engine. */
 export class RankPipeline implements RankView {
   private readonly options: RankPipelineOptions;
@@ -103,6 +104,8 @@ export class RankPipeline implements RankView {
   private readonly facts: EngineFacts;
   /** For checkpoints; nothing else may touch it. */
   readonly mirror: Mirror;
+  /** Undefined = no tokens are kept. */
+  private readonly words: EngineWords | undefined;
   private readonly writer: BatchWriter;
   private readonly applier: EventApplier;
   private readonly counts = new Counters();
@@ -119,10 +122,12 @@ export class RankPipeline implements RankView {
     this.options = options;
     this.epoch = options.checkpoint?.head.epoch ?? options.mintEpoch();
     this.facts = new EngineFacts(options.engine);
+    this.words = engineWords(options);
     this.writer = new BatchWriter(
       (groupId) => this.facts.group(groupId),
       options.isEngineProjectionAllowed,
       (reason) => this.refuse({ reason, path: "" }),
+      this.words,
     );
     this.mirror = new Mirror(new Placement(options.hasher), this.writer, mirrorOptions(options));
     this.applier = new EventApplier({
@@ -177,8 +182,10 @@ export class RankPipeline implements RankView {
     return startMessage(this.state(), projection, this.options.hasher);
   }
 
-  openSnapshot(): SnapshotReader {
-    return new MirrorSnapshot(this.mirror, (groupId) => this.facts.group(groupId));
+  openSnapshot(projection: Projection): SnapshotReader | undefined {
+    const factsOf = (groupId: GroupId) => this.facts.group(groupId);
+    if (projection !== Projection.ENGINE) return new MirrorSnapshot(this.mirror, factsOf);
+    return this.words === undefined ? undefined : new EngineSnapshot(this.words, factsOf);
   }
 
   /** The scheme of the keys, with the seed's check value. */
@@ -200,6 +207,11 @@ export class RankPipeline implements RankView {
   counters(): ReadonlyMap<string, number> {
     this.counts.set("removals_unknown", this.mirror.unknownRemovals);
     this.counts.set("places_forgotten", this.mirror.forgottenPlaces);
+    if (this.words !== undefined) {
+      this.counts.set("engine_words_blocks", this.words.blocks);
+      this.counts.set("engine_words_bytes", this.words.bytes);
+      this.counts.set("engine_words_missing", this.mirror.inLocalGpu - this.words.blocks);
+    }
     this.gate.gauge();
     return this.counts.all();
   }
@@ -226,6 +238,9 @@ export class RankPipeline implements RankView {
   audit(): void {
     this.gate.audit();
     this.mirror.audit();
+    this.words?.audit();
+    const kept = this.words?.blocks ?? 0;
+    invariant(kept <= this.mirror.inLocalGpu, "words are kept of what is held alone");
   }
 
   private restore(checkpoint: Checkpoint): void {
@@ -320,6 +335,7 @@ export class RankPipeline implements RankView {
 
   private beginEpoch(reason: WithdrawReason, keepsPlaces: boolean): void {
     this.mirror.reset(keepsPlaces);
+    this.words?.reset();
     if (!keepsPlaces) this.facts.forget();
     this.applier.forget();
     this.epoch = this.options.mintEpoch();
@@ -343,13 +359,21 @@ export class RankPipeline implements RankView {
     return this.mirror.placed + this.mirror.unplaced > 0;
   }
 
+  /** Without words nobody can be told what is held; with them, all whose words are there. */
+  private isEngineWhole(): boolean {
+    if (this.words === undefined) return !this.holds();
+    return this.words.blocks === this.mirror.inLocalGpu;
+  }
+
   private state(): RankState {
     return {
       dpRank: this.options.dpRank,
       cursor: { epoch: this.epoch, sequence: this.applied },
       completeness: this.completeness,
+      isEngineWhole: () => this.isEngineWhole(),
       engine: () => this.facts.describe(),
-      isEngineConnected: this.isConnected && !this.gate.isUnresponsive,
+      isEngineConnected:
+        this.isConnected && !this.gate.isUnresponsive && this.options.isAwake?.() !== false,
       isCatchingUp: this.gate.isCatchingUp,
       lastBatchMs: this.lastBatchMs,
       placed: this.mirror.placed,

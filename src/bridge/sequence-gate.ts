@@ -41,7 +41,7 @@ export class SequenceGate {
   private isProbing = false;
   private readonly liveSpan = new LiveSpan();
   private readonly silence = new SilenceWatch();
-  private out: GateOutput[] = [];
+  private readonly out: GateOutput[] = [];
 
   constructor(options: GateOptions, memory?: GateMemory) {
     this.canReplay = options.canReplay;
@@ -67,7 +67,6 @@ export class SequenceGate {
 
   /** Takes one input and says what to do. */
   step(input: GateInput): readonly GateOutput[] {
-    this.out = [];
     switch (input.type) {
       case "connected":
         if (this.current === "away") this.appear();
@@ -97,7 +96,8 @@ export class SequenceGate {
       default:
         unreachable(input, "every input is handled");
     }
-    return this.out;
+    // Nothing of it is kept: payloads are prompts.
+    return this.out.splice(0);
   }
 
   /** Checks what must always hold. */

@@ -1,7 +1,7 @@
 /**
  * What it is: one subscriber of one rank, as a synchronous state machine: needs a start → takes the
  * snapshot piece by piece, live items in between → live. Who goes on from a cursor is live at once,
- * with what it missed queued. An overflow or a new epoch leads back to the first state.
+ * with what it missed queued, and so is who asks for a projection that has no snapshot. An overflow or a new epoch leads back to the first state.
  * Owns: its queue and the account of its bytes; items are shared with other subscribers and never
  * changed.
  * Refuses: nothing; at the bound the queue is emptied and a new start and snapshot follow.
@@ -10,7 +10,7 @@
 import { create } from "@bufbuild/protobuf";
 import {
   CursorSchema,
-  Projection,
+  type Projection,
   type SnapshotChunk,
   SnapshotChunkSchema,
   type Start,
@@ -192,13 +192,10 @@ export class Subscriber {
     start.instance = instance;
     start.isResumed = this.resume(start);
     this.startCount++;
-    if (start.isResumed || this.projection === Projection.ENGINE) {
-      this.state = "live";
-    } else {
-      this.snapshot = view.openSnapshot();
-      this.chunkIndex = 0;
-      this.state = "snapshot";
-    }
+    this.snapshot = start.isResumed ? undefined : view.openSnapshot(this.projection);
+    this.chunkIndex = 0;
+    this.state = this.snapshot === undefined ? "live" : "snapshot";
+    start.hasSnapshot = this.snapshot !== undefined;
     return start;
   }
 

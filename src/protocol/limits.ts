@@ -5,17 +5,11 @@
  * Does not do: read configuration (a configuration value may only lower or raise what is marked so there).
  */
 
-/** One bound. `atBound` says the policy in one sentence. */
-export interface Limit {
-  readonly value: number;
-  readonly unit: string;
-  readonly reason: string;
-  readonly atBound: string;
-}
+import { type Limit, limit } from "./limit.ts";
+import { CHECKPOINT_LIMITS } from "./limits-checkpoint.ts";
+import { ORDER_LIMITS } from "./limits-order.ts";
 
-function limit(value: number, unit: string, reason: string, atBound: string): Limit {
-  return { value, unit, reason, atBound };
-}
+export type { Limit };
 
 /** All bounds by name. */
 export const LIMITS = {
@@ -103,79 +97,6 @@ export const LIMITS = {
     "places of removed blocks, which later events name as parents",
     "the place unneeded for longest is forgotten; its children stay unplaced",
   ),
-  duplicateDigests: limit(
-    4_096,
-    "batches",
-    "tells a repeated batch from a restarted engine",
-    "an older repeat is taken for a restart: new epoch",
-  ),
-  heldBatches: limit(
-    16_384,
-    "batches",
-    "what arrives live while a missing range is asked again; more than vLLM's default replay buffer",
-    "the newest one is dropped and asked from the engine's replay buffer",
-  ),
-  heldBytes: limit(64 * 1024 * 1024, "bytes", "as heldBatches", "as heldBatches"),
-  replayOverlapBatches: limit(
-    32,
-    "batches",
-    "known batches asked again with a missing range: their digests prove the engine",
-    "older ones are not compared",
-  ),
-  replayAttempts: limit(
-    5,
-    "requests",
-    "holes in a reply, or replies without an end (2 where the socket never answered)",
-    "the missing batches are lost: new epoch",
-  ),
-  replayPauseMs: limit(
-    100,
-    "milliseconds",
-    "first pause before a range is asked again",
-    "the pause doubles up to replayPauseMaxMs",
-  ),
-  replayPauseMaxMs: limit(
-    2_000,
-    "milliseconds",
-    "longest pause before a range is asked again",
-    "the pause stays there",
-  ),
-  replayShortBatches: limit(
-    900,
-    "batches",
-    "below the high-water mark of 1,000 of the replay socket up to vLLM 0.32",
-    "a longer reply may lack its newest batches: the range after it is asked too",
-  ),
-  replayForeignReplies: limit(
-    2,
-    "replies",
-    "live batches that the answering engine never published, reply after reply",
-    "the live socket is opened anew",
-  ),
-  replayContradictions: limit(
-    4,
-    "replies",
-    "replies that contradict the live socket, a new one too: another engine's, or one that keeps nothing",
-    "the replay socket is only probed, and what the live socket brings counts, until a reply agrees with it",
-  ),
-  replayProbeMs: limit(
-    30_000,
-    "milliseconds",
-    "silence proves nothing: an engine may be idle, dead or replaced",
-    "the newest known batches are asked again and compared",
-  ),
-  replayProbeFailures: limit(
-    2,
-    "requests",
-    "probes without an answer from a replay socket that had answered before",
-    "the engine counts as disconnected: answers are stale",
-  ),
-  deafGraceMs: limit(
-    5_000,
-    "milliseconds",
-    "a probe found batches that the live socket did not bring",
-    "the live socket is opened anew",
-  ),
   subscribersPerRank: limit(
     64,
     "subscribers",
@@ -204,6 +125,18 @@ export const LIMITS = {
     4_096,
     "blocks",
     "keeps one piece under 100 kB and a few milliseconds",
+    "the next piece begins",
+  ),
+  engineWordsBytes: limit(
+    512 * 1024 * 1024,
+    "bytes",
+    "1.2 M blocks of 16 tokens, kept for snapshots of the ENGINE projection",
+    "the words of further blocks are not kept; ENGINE snapshots lack these blocks and say incomplete",
+  ),
+  engineSnapshotTokens: limit(
+    16_384,
+    "tokens",
+    "as snapshotChunkBlocks, for pieces that carry tokens",
     "the next piece begins",
   ),
   responseBytes: limit(
@@ -297,84 +230,8 @@ export const LIMITS = {
     "streams end and sessions close",
     "remaining connections are destroyed",
   ),
-  receiveSliceMs: limit(
-    2,
-    "milliseconds",
-    "the reader yields so that timers and streams are served",
-    "the loop yields to the event loop once",
-  ),
-  zmqReceiveHighWaterMark: limit(
-    10_000,
-    "messages",
-    "bounded memory in libzmq",
-    "libzmq drops, which shows as a gap",
-  ),
-  zmqHeartbeatIntervalMs: limit(
-    5_000,
-    "milliseconds",
-    "ZMTP ping to the engine: it closes no connection when it is stopped or cut off",
-    "a ping is sent",
-  ),
-  zmqHeartbeatTimeoutMs: limit(
-    15_000,
-    "milliseconds",
-    "an engine whose process is busy still answers: libzmq does, in a thread of its own",
-    "the connection is closed and opened again; the rank is disconnected meanwhile",
-  ),
-  zmqReconnectMaxMs: limit(
-    2_000,
-    "milliseconds",
-    "longest pause between attempts to reach the engine, which is in the same pod",
-    "the pause stays there",
-  ),
-  zmqZombieMs: limit(
-    1_000,
-    "milliseconds",
-    "libzmq never connects again after some failures; a normal loss is retried within one reconnectMinMs",
-    "the address is disconnected and connected again",
-  ),
-  replayReceiveHighWaterMark: limit(
-    10_000,
-    "messages",
-    "vLLM's default replay buffer: a whole reply waits here when it comes faster than it is read",
-    "libzmq holds the engine back, or the engine's socket drops: the hole is asked again",
-  ),
-  replaySilenceMs: limit(
-    5_000,
-    "milliseconds",
-    "an engine answers between two batches, or within 0.1 s when idle",
-    "the replay request fails with timeout",
-  ),
-  replayRequestMs: limit(
-    30_000,
-    "milliseconds",
-    "the whole of vLLM's default buffer takes a few seconds",
-    "the replay request fails with timeout; what came until then counts",
-  ),
-  checkpointBytes: limit(
-    384 * 1024 * 1024,
-    "bytes",
-    "mirrorBlocks and historyBlocks at 80 bytes each; a typical rank has 50 MB",
-    "no checkpoint is written, an older one stays; a larger file is refused as checkpoint_too_large",
-  ),
-  checkpointIntervalMs: limit(
-    60_000,
-    "milliseconds",
-    "a process that dies without notice loses so much; the engine's replay buffer brings it back",
-    "the next checkpoint may be written",
-  ),
-  checkpointPieceBlocks: limit(
-    4_096,
-    "blocks",
-    "a few milliseconds",
-    "the piece is written and the loop yields to the event loop once",
-  ),
-  checkpointFinalMs: limit(
-    8_000,
-    "milliseconds",
-    "time of the last checkpoint at the end of a process; below the 30 s that a pod is given",
-    "it is given up, and the one before it stays",
-  ),
+  ...ORDER_LIMITS,
+  ...CHECKPOINT_LIMITS,
 } as const satisfies Record<string, Limit>;
 
 /** Name of a bound. */

@@ -303,6 +303,15 @@ describe("a consumer that is a set is left with nothing when the engine holds no
       [rem(7, [4, 8]), rem(1, [8]), rem(1, [116])],
     ],
     [
+      "a small block whose end was not known, and is where a whole one ends",
+      [
+        R(1, "full", 0, 8, [116], 8, { token_ids: span(101, 108) }),
+        C(1, "full", 0, 4, 8),
+        full([4, 8], 8),
+      ],
+      [rem(7, [4, 8]), rem(1, [116])],
+    ],
+    [
       "more media than the limit",
       [
         ...every(1, 40).map((n) => full([100 + n], 4, { medium: `TIER${n}`, token_ids: [] })),

@@ -42,7 +42,7 @@ function gatewayOver(workers: Readonly<Record<string, (fanOut: FanOut) => RankPi
           instance: 1n,
           view: {
             start: (projection) => (view as RankPipeline).start(projection),
-            openSnapshot: () => (view as RankPipeline).openSnapshot(),
+            openSnapshot: (projection) => (view as RankPipeline).openSnapshot(projection),
           },
         });
         view = workers[name]?.(fanOut);

@@ -11,7 +11,11 @@ import { join } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
-import { BridgeService, type SubscribeResponse } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
+import {
+  BridgeService,
+  Projection,
+  type SubscribeResponse,
+} from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import { LIMITS, parseDpRank, parseEpoch } from "@kv-group-bridge/protocol";
 import {
   createMetrics,
@@ -32,7 +36,7 @@ import {
 } from "../../src/bridge/dist/bridge-process.js";
 import { UNSTATED_ENGINE } from "../../src/bridge/dist/engine-config.js";
 import { freeEndpoint } from "../support/free-endpoint.ts";
-import { turns, until } from "../support/until.ts";
+import { until } from "../support/until.ts";
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
@@ -104,14 +108,18 @@ function storeFrames(sequence: number, hash: number): [string, Buffer, Uint8Arra
 }
 
 /** A rank's stream as an array that grows; only the abort at the end of the test ends it. */
-function record(client: Awaited<ReturnType<typeof run>>["client"], dpRank: number) {
+function record(
+  client: Awaited<ReturnType<typeof run>>["client"],
+  dpRank: number,
+  projection = Projection.PREFIX_KEYS,
+) {
   const abort = new AbortController();
   closers.push(() => abort.abort());
   const messages: SubscribeResponse["message"][] = [];
   const ends: ConnectError[] = [];
   const read = async (): Promise<void> => {
     try {
-      const stream = client.subscribe({ dpRank }, { signal: abort.signal });
+      const stream = client.subscribe({ dpRank, projection }, { signal: abort.signal });
       for await (const { message } of stream) messages.push(message);
     } catch (error) {
       ends.push(ConnectError.from(error));
@@ -151,6 +159,36 @@ test("what each rank's engine publishes reaches the subscribers of that rank onl
   expect(text).toMatch(/kvgroup_bridge_counter_total\{dp_rank="0",name="batches"\} \d+/);
   expect(fatal).toEqual([]);
 });
+
+test.each([
+  [true, 1],
+  [false, 0],
+])(
+  "a late ENGINE subscriber gets a snapshot where it is configured: %s",
+  async (isAsked, pieces) => {
+    const { socket, endpoint } = await engine();
+    const { client } = await run({
+      ranks: [rank(0, endpoint)],
+      isEngineProjectionAllowed: true,
+      hasEngineSnapshot: isAsked,
+    });
+    const early = record(client, 0);
+    for (
+      let sequence = 0;
+      !early.messages.some((message) => message.case === "batch");
+      sequence++
+    ) {
+      await socket.send(storeFrames(sequence, 1000));
+      await turn();
+    }
+    const late = record(client, 0, Projection.ENGINE);
+    await until(() => late.messages.length > pieces);
+    const [start, piece] = late.messages;
+    expect(start?.case === "start" && start.value.hasSnapshot).toBe(isAsked);
+    const events = piece?.case === "snapshotChunk" ? piece.value.events : [];
+    expect(events.map(({ tokenIds }) => tokenIds)).toEqual(isAsked ? [[1000, 2, 3, 4]] : []);
+  },
+);
 
 test("a lost engine is told to subscribers at once, by a heartbeat", async () => {
   const { socket, endpoint } = await engine();
@@ -201,32 +239,41 @@ test("the configured heartbeat interval is kept and told", async () => {
   expect(start?.case === "start" && start.value.heartbeatIntervalMs).toBe(20);
 });
 
-test("a process that stood still says nothing of its engine before its sockets had a turn", async () => {
+test("a process that stood still does not say that its engine is there before its sockets had their time", async () => {
   let nowMs = 0;
-  const ticks: (() => void)[] = [];
+  const turnMs = LIMITS.stallMs.value / 4;
+  const takeTurns: (() => void)[] = [];
   const timers: Timers = {
     after: (delayMs, action) => systemTimers.after(delayMs, action),
     every: (periodMs, action) => {
-      if (periodMs === LIMITS.heartbeatIntervalMs.value) ticks.push(action);
+      if (periodMs === turnMs) takeTurns.push(action);
       return () => {};
     },
   };
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs };
-  const { client } = await run({ ranks: [rank(0, await freeEndpoint())] }, { timers, clock });
+  const { endpoint } = await engine();
+  const { client } = await run({ ranks: [rank(0, endpoint)] }, { timers, clock });
+  const isConnected = async (): Promise<boolean | undefined> =>
+    (await client.describe({})).ranks[0]?.isEngineConnected;
+  while ((await isConnected()) !== true);
   const { messages } = record(client, 0);
-  await until(() => messages.length === 2);
-  const heartbeats = (): number => messages.filter(({ case: name }) => name === "heartbeat").length;
-  const tickAfter = (delayMs: number): void => {
+  await until(() => messages.length >= 2);
+  const told = (): readonly boolean[] =>
+    messages.flatMap((message) =>
+      message.case === "heartbeat" ? [message.value.isEngineConnected] : [],
+    );
+  const before = told().length;
+  const turnAfter = (delayMs: number): void => {
     nowMs += delayMs;
-    for (const tick of ticks) tick();
+    for (const turn of takeTurns) turn();
   };
-  tickAfter(2 * LIMITS.heartbeatIntervalMs.value);
-  await until(() => heartbeats() === 1);
-  tickAfter(2 * LIMITS.heartbeatIntervalMs.value + 1);
-  await turns(200);
-  expect(heartbeats()).toBe(1);
-  tickAfter(LIMITS.heartbeatIntervalMs.value);
-  await until(() => heartbeats() === 2);
+  nowMs += LIMITS.stallMs.value + 1;
+  expect(await isConnected(), "who asks before the first turn").toBe(false);
+  turnAfter(0);
+  await until(() => told().slice(before).includes(false));
+  turnAfter(LIMITS.wakeGraceMs.value);
+  await until(() => told().at(-1) === true);
+  expect(await isConnected()).toBe(true);
 });
 
 test("close ends streams with UNAVAILABLE, frees all ports, and may be called twice", async () => {

@@ -89,7 +89,8 @@ export class FakeRank implements RankView {
     });
   }
 
-  openSnapshot(): SnapshotReader {
+  openSnapshot(projection: Projection): SnapshotReader | undefined {
+    if (projection === Projection.ENGINE) return undefined;
     this.snapshots++;
     const pending = [...this.held];
     return {

@@ -54,6 +54,7 @@ test("every default", () => {
     keySeed: "kvgroup-public-default-seed",
     isDefaultSeed: true,
     isEngineProjectionAllowed: false,
+    hasEngineSnapshot: false,
     subscriberQueueBytes: LIMITS.subscriberQueueBytes.value,
     subscribersPerRank: LIMITS.subscribersPerRank.value,
     heartbeatIntervalMs: LIMITS.heartbeatIntervalMs.value,
@@ -257,6 +258,22 @@ describe("the seed", () => {
     const text = printBridgeConfig(sources({ "keys-seed": seed }));
     expect(text).not.toContain(seed);
     expect(JSON.parse(text)).toMatchObject({ keys: { seed: "***" }, listen: { port: 7557 } });
+  });
+});
+
+test("tokens are kept where the ENGINE projection is allowed, and only when asked", () => {
+  const allowed = { "projections-engine-allowed": "true" };
+  const asked = { "projections-engine-snapshot": "true" };
+  expect(parse(allowed)).toMatchObject({
+    isEngineProjectionAllowed: true,
+    hasEngineSnapshot: false,
+  });
+  const both = parse({ ...allowed, ...asked });
+  expect(both).toMatchObject({ isEngineProjectionAllowed: true, hasEngineSnapshot: true });
+  expect(bridgeSettings(both, undefined).hasEngineSnapshot).toBe(true);
+  expect(refused(asked)).toEqual({
+    code: "config_invalid",
+    message: "projections.engine_snapshot: needs projections.engine_allowed",
   });
 });
 

@@ -210,8 +210,7 @@ export declare type Start = Message<"kvgroup.v1.Start"> & {
   cursor?: Cursor | undefined;
 
   /**
-   * True = continued from the request's cursor, nothing is forgotten. False = forget all; a snapshot follows
-   * (in ENGINE there is none: the stream goes on from here, and `completeness` says what that misses).
+   * True = continued from the request's cursor, nothing is forgotten. False = forget all; see `has_snapshot`.
    *
    * @generated from field: bool is_resumed = 3;
    */
@@ -280,6 +279,15 @@ export declare type Start = Message<"kvgroup.v1.Start"> & {
    * @generated from field: bool is_catching_up = 12;
    */
   isCatchingUp: boolean;
+
+  /**
+   * True = the pieces of a snapshot follow, up to the one that says it is the last. False = the stream goes on from
+   * here: what is held was kept (`is_resumed`), or, in ENGINE without snapshots, `completeness` says whether some of it
+   * is missing. In PREFIX_KEYS a start that is not resumed always has one.
+   *
+   * @generated from field: bool has_snapshot = 13;
+   */
+  hasSnapshot: boolean;
 };
 
 /**
