@@ -11,10 +11,12 @@ import {
   parseEpoch,
   parseGroupId,
   parseSequenceNumber,
+  type SequenceNumber,
 } from "@kv-group-bridge/protocol";
 import { z } from "zod";
 import type { Slot } from "./block.ts";
 import type { CheckpointHead } from "./checkpoint-state.ts";
+import { RESERVED_SEQUENCE } from "./frames.ts";
 
 /** A slot without its number: it stands at its index. */
 export type SlotMemory = Pick<Slot, "groupId" | "medium" | "locality" | "ownership">;
@@ -66,10 +68,12 @@ const headSchema = z.strictObject({
   instance: parsed(uint64, (value) => parseEpoch(BigInt(value))).transform(
     (value): bigint => value,
   ),
-  gate: z.strictObject({
-    last: sequence,
-    digests: z.array(z.tuple([sequence, digest])).max(LIMITS.duplicateDigests.value),
-  }),
+  gate: z
+    .strictObject({
+      last: sequence,
+      digests: z.array(z.tuple([sequence, digest])).max(LIMITS.duplicateDigests.value),
+    })
+    .refine(({ last, digests }) => last !== RESERVED_SEQUENCE && endsWith(digests, last)),
   isComplete: z.boolean(),
   facts: z.strictObject({
     groups: z
@@ -83,6 +87,19 @@ const headSchema = z.strictObject({
   grouping: z.enum(["unknown", "ungrouped", "grouped"]),
   writtenAtMs: z.number(),
 });
+
+/** Numbers grow, and the last one is `last`: without its digest nothing would prove the engine. */
+function endsWith(
+  digests: readonly (readonly [SequenceNumber, string])[],
+  last: SequenceNumber,
+): boolean {
+  let before: SequenceNumber | undefined;
+  for (const [number] of digests) {
+    if (before !== undefined && number <= before) return false;
+    before = number;
+  }
+  return before === last;
+}
 
 const slot = z.strictObject({ groupId, medium: text, locality: text, ownership: text });
 

@@ -15,6 +15,7 @@ export type Likeness = "equal" | "differs" | "unknown";
 export class PayloadDigests {
   private readonly digests = new Map<SequenceNumber, string>();
   private readonly limit: number;
+  private newest: SequenceNumber | undefined = undefined;
 
   /** `limit`: how many are kept. */
   constructor(limit: number) {
@@ -29,8 +30,10 @@ export class PayloadDigests {
     return known === digest ? "equal" : "differs";
   }
 
-  /** Remembers a delivered payload. Numbers must grow. */
+  /** Remembers a delivered payload. Numbers grow; one that does not is of another process, and what was known is void. */
   add(sequence: SequenceNumber, digest: string): void {
+    if (this.newest !== undefined && sequence <= this.newest) this.digests.clear();
+    this.newest = sequence;
     this.digests.set(sequence, digest);
     if (this.digests.size <= this.limit) return;
     const oldest = this.digests.keys().next();
@@ -40,6 +43,7 @@ export class PayloadDigests {
   /** Forgets all: another publisher begins. */
   clear(): void {
     this.digests.clear();
+    this.newest = undefined;
   }
 
   /** Oldest first; for a checkpoint. */

@@ -1,6 +1,6 @@
 // Goal: what operators reported about numbers, gaps and restarts (field cases C) must not happen
 // here.
-// Method: each case's batches go through the shipped path. There is no replay yet, so the cases
+// Method: each case's batches go through the shipped path without a replay socket, so the cases
 // that need it are held to what must be true without: an explicit reset, an incomplete view, and
 // never an answer above the engine.
 import { describe, expect, test } from "vitest";

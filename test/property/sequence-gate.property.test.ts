@@ -6,7 +6,7 @@
  */
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { GateWorld, REPLY_FAULTS, type ReplyFault } from "../support/gate-world.ts";
+import { batchOf, GateWorld, REPLY_FAULTS, type ReplyFault } from "../support/gate-world.ts";
 
 type Action =
   | "publish"
@@ -76,6 +76,42 @@ test("no epoch has batches of two processes, where losses of sight are told befo
       world.heal();
       expect(world.wasMixed).toBe(false);
       expect(world.requests - before).toBeLessThan(30);
+    }),
+    { numRuns: RUNS },
+  );
+});
+
+test("a hostile replay socket breaks nothing, and what it did heals", () => {
+  const told = fc.record({
+    process: fc.constantFrom("p0", "p1", "x", "y"),
+    number: fc.oneof(
+      fc.bigInt(0n, 12n),
+      fc.constantFrom(1n << 40n, (1n << 40n) + 1n, (1n << 64n) - 2n),
+    ),
+  });
+  const said = fc.record({
+    type: fc.constant("said" as const),
+    batches: fc.array(told, { maxLength: 12 }),
+    hasMarker: fc.boolean(),
+  });
+  const steps = fc.array(fc.oneof({ arbitrary: action, weight: 3 }, said), {
+    maxLength: 80,
+    size: "max",
+  });
+  fc.assert(
+    fc.property(steps, bounds, (actions, options) => {
+      const world = new GateWorld({ ...options, areEventsLate: false });
+      for (const what of actions) {
+        if (typeof what === "string") act(world, what);
+        else {
+          const batches = what.batches.map(({ process, number }) => batchOf(process, number));
+          world.answerWith(batches, what.hasMarker);
+          while (world.tellReply());
+        }
+      }
+      const before = world.requests;
+      world.heal();
+      expect(world.requests - before).toBeLessThan(80);
     }),
     { numRuns: RUNS },
   );

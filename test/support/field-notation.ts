@@ -9,10 +9,12 @@
 import { fromBinary, toBinary } from "@bufbuild/protobuf";
 import { Projection, SubscribeResponseSchema } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import {
+  type Checkpoint,
   type EngineConfig,
   FanOut,
   type GroupConfig,
   RankPipeline,
+  type RankRepair,
   type Subscriber,
   toResponse,
   UNSTATED_ENGINE,
@@ -28,7 +30,9 @@ import { KeyedHasher, parseDpRank, parseEpoch } from "../../src/protocol/dist/in
 import { group } from "./typed-events.ts";
 import { encodeWire, sequenceFrame, type WireFields } from "./wire-builder.ts";
 
-const SEED = "field cases: a seed for tests";
+/** The fleet's seed in field cases. */
+export const FIELD_SEED = "field cases: a seed for tests";
+const SEED = FIELD_SEED;
 const TOPIC = new TextEncoder().encode("kv-events");
 
 /** Token ids, or "1..8" for 1, 2, ..., 8. */
@@ -246,16 +250,25 @@ export class FieldRank {
   private readonly streams: { subscriber: Subscriber; deliver: (bytes: Uint8Array) => void }[] = [];
   private next = 0n;
 
-  /** `queueBytes`: how far a gateway may fall behind. `maxHistory`: places of removed blocks. `resumeRingBytes`: the ring. */
+  /**
+   * `queueBytes`: how far a gateway may fall behind. `maxHistory`: places of removed blocks. `resumeRingBytes`: the ring.
+   * `repair`: a replay socket. `checkpoint`: what an earlier process of the bridge knew.
+   */
   constructor(
     worker: string,
     dpRank: number,
     from: RankPipeline | EngineConfig = UNSTATED_ENGINE,
-    bounds: { queueBytes?: number; maxHistory?: number; resumeRingBytes?: number } = {},
+    bounds: {
+      queueBytes?: number;
+      maxHistory?: number;
+      resumeRingBytes?: number;
+      repair?: RankRepair;
+      checkpoint?: Checkpoint | undefined;
+    } = {},
   ) {
     this.worker = worker;
     this.dpRank = dpRank;
-    let minted = 0n;
+    let minted = bounds.checkpoint?.head.epoch ?? 0n;
     this.pipeline =
       from instanceof RankPipeline
         ? from
@@ -273,6 +286,8 @@ export class FieldRank {
             },
             emit: (output) => this.fanOut.publish(output),
             report: (message, fields) => this.reports.push({ message, fields }),
+            ...(bounds.repair === undefined ? {} : { repair: bounds.repair }),
+            checkpoint: bounds.checkpoint,
             mirror: bounds.maxHistory === undefined ? {} : { maxHistory: bounds.maxHistory },
           });
     this.fanOut = new FanOut({
@@ -293,6 +308,12 @@ export class FieldRank {
   payload(sequence: number | bigint, value: unknown): void {
     this.next = BigInt(sequence) + 1n;
     this.pipeline.receive([TOPIC, sequenceFrame(BigInt(sequence)), encodeWire(value)], 0);
+    this.drain();
+  }
+
+  /** A batch of an engine, as the live socket brings it. */
+  live(batch: { readonly sequence: bigint; readonly payload: Uint8Array }): void {
+    this.pipeline.receive([TOPIC, sequenceFrame(batch.sequence), batch.payload], 0);
     this.drain();
   }
 

@@ -56,12 +56,12 @@ export interface GateWorldOptions {
 }
 
 /** The `number`-th batch of a process. */
-export function batchOf(process: string, number: number): GateBatch {
+export function batchOf(process: string, number: number | bigint): GateBatch {
   const digest = `${process}:${number}`;
   return { sequence: sequenceOf(number), digest, payload: new TextEncoder().encode(digest) };
 }
 
-export function sequenceOf(number: number): SequenceNumber {
+export function sequenceOf(number: number | bigint): SequenceNumber {
   const parsed = parseSequenceNumber(BigInt(number));
   if (parsed === undefined) throw new RangeError("not a sequence number");
   return parsed;
@@ -166,6 +166,16 @@ export class GateWorld {
     }
     request.reply = this.replyTo(request.from, fault);
     return true;
+  }
+
+  /** The replay socket says this. */
+  answerWith(batches: readonly GateBatch[], hasMarker: boolean): void {
+    const { request } = this;
+    if (request === undefined || request.reply !== undefined) return;
+    request.reply = [
+      ...batches.map((batch): GateInput => ({ type: "replayed", batch })),
+      { type: hasMarker ? "replay_ended" : "replay_failed" },
+    ];
   }
 
   tellReply(): boolean {
@@ -283,7 +293,7 @@ export class GateWorld {
 
   private deliver(batch: GateBatch): void {
     const last = this.delivered.at(-1);
-    if (last !== undefined && Number(last.split(":")[1]) + 1 !== Number(batch.sequence)) {
+    if (last !== undefined && BigInt(last.split(":")[1] ?? "") + 1n !== batch.sequence) {
       throw new RangeError(`${batch.digest} after ${last}`);
     }
     this.delivered.push(batch.digest);

@@ -41,7 +41,7 @@ function batch(): void {
 function headNow(): CheckpointHead | undefined {
   const last = parseSequenceNumber(BigInt(batches));
   if (last === undefined || batches === 0) return undefined;
-  return { ...rank.head(), gate: { last, digests: [] } };
+  return { ...rank.head(), gate: { last, digests: [[last, "digest"]] } };
 }
 
 /** A disk of memory. */

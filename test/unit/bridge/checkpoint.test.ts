@@ -11,7 +11,14 @@ import type { CheckpointHead } from "../../../src/bridge/dist/checkpoint-state.j
 import { CheckpointWriter } from "../../../src/bridge/dist/checkpoint-writer.js";
 import { UNSTATED_ENGINE } from "../../../src/bridge/dist/engine-config.js";
 import { MIRROR_DEFAULTS } from "../../../src/bridge/dist/mirror.js";
-import { KeyedHasher, LIMITS, parseDpRank } from "../../../src/protocol/dist/index.js";
+import { PayloadDigests } from "../../../src/bridge/dist/payload-digests.js";
+import {
+  KeyedHasher,
+  LIMITS,
+  parseDpRank,
+  parseSequenceNumber,
+  type SequenceNumber,
+} from "../../../src/protocol/dist/index.js";
 import { headOf, PlayedRank } from "../../support/played-rank.ts";
 import { group, hash, removed, span, stored } from "../../support/typed-events.ts";
 
@@ -36,6 +43,12 @@ function resealed(bytes: Buffer): Buffer {
   const end = bytes.length - 32;
   createHash("sha256").update(bytes.subarray(0, end)).digest().copy(bytes, end);
   return bytes;
+}
+
+function at(value: bigint): SequenceNumber {
+  const parsed = parseSequenceNumber(value);
+  if (parsed === undefined) throw new RangeError("not a sequence number");
+  return parsed;
 }
 
 describe("a checkpoint is refused by name", () => {
@@ -84,15 +97,45 @@ describe("a checkpoint is refused by name", () => {
 
   test("when its head holds more than the gate or the facts may", () => {
     const rank = rankOf(1);
-    const { last } = headOf().gate;
-    const digests = Array.from(
-      { length: LIMITS.duplicateDigests.value },
-      () => [last, "x".repeat(44)] as const,
-    );
+    const last = at(BigInt(LIMITS.duplicateDigests.value));
+    const known = (first: number): CheckpointHead["gate"]["digests"] =>
+      Array.from({ length: Number(last) - first + 1 }, (_, i) => [
+        at(BigInt(first + i)),
+        "x".repeat(44),
+      ]);
+    const digests = known(1);
     expect(reasonOf(written(rank, { gate: { last, digests } }))).toBe("taken");
-    const more = [...digests, [last, "x"] as const];
+    const more = known(0);
     expect(reasonOf(written(rank, { gate: { last, digests: more } }))).toBe("checkpoint_damaged");
   });
+});
+
+describe("a head is refused", () => {
+  const sequences = (last: bigint, ...known: readonly bigint[]): Pick<CheckpointHead, "gate"> => ({
+    gate: { last: at(last), digests: known.map((number) => [at(number), "digest"]) },
+  });
+
+  test.each([
+    ["without the digest of its last number", sequences(9n, 7n, 8n)],
+    ["without any digest", sequences(9n)],
+    ["with numbers that do not grow", sequences(9n, 8n, 7n, 9n)],
+    ["with the number that no batch has", sequences((1n << 64n) - 1n, (1n << 64n) - 1n)],
+  ])("%s", (_, more) => {
+    expect(reasonOf(written(new PlayedRank(UNSTATED_ENGINE), more))).toBe("checkpoint_damaged");
+  });
+});
+
+test("digests of a process whose numbers went back do not mix with those of the one before", () => {
+  const digests = new PayloadDigests(10);
+  digests.add(at(1n), "a1");
+  digests.add(at(2n), "a2");
+  digests.add(at(0n), "b0");
+  digests.add(at(1n), "b1");
+  expect(digests.entries()).toEqual([
+    [0n, "b0"],
+    [1n, "b1"],
+  ]);
+  expect(digests.compare(at(2n), "a2")).toBe("unknown");
 });
 
 describe("a cut", () => {
