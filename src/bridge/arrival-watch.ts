@@ -9,13 +9,15 @@
 /** How far a rank has come, from nothing to all. */
 export type Arrival = "not_connected" | "no_messages" | "no_usable_stores" | "following";
 
-/** What is known at a moment. Each number only grows. */
+/** What is known at a moment. */
 export interface ArrivalFacts {
   readonly isConnected: boolean;
-  /** Multipart messages of any kind, refused ones included. */
+  /** Multipart messages of any kind since the engine was connected, refused ones included, replies not. */
   readonly messages: number;
-  /** True once a block with a place was held. */
-  readonly hasUsableStores: boolean;
+  /** Blocks held whose place is known, whoever told of them: the live socket, a reply, a checkpoint. */
+  readonly placedBlocks: bigint;
+  /** The engine has yet to prove that these blocks are its own. */
+  readonly isCatchingUp: boolean;
 }
 
 /** A model may take minutes to load; a wrong port is worth a line after one. */
@@ -26,6 +28,8 @@ export class ArrivalWatch {
   private arrival: Arrival = "not_connected";
   private sinceMs: number;
   private isSaid = false;
+  /** Placed blocks were seen on this connection; that a cache is empty now and then is no lack. */
+  private hasUsableStores = false;
 
   /** `nowMs` is monotonic. */
   constructor(nowMs: number) {
@@ -37,7 +41,9 @@ export class ArrivalWatch {
    * ARRIVAL_HINT_AFTER_MS in the same state; each once until the state changes.
    */
   step(nowMs: number, facts: ArrivalFacts): Arrival | undefined {
-    const arrival = arrivalOf(facts);
+    const { isConnected, isCatchingUp, placedBlocks } = facts;
+    if (isConnected && !isCatchingUp && placedBlocks > 0n) this.hasUsableStores = true;
+    const arrival = arrivalOf(facts, this.hasUsableStores);
     if (arrival !== this.arrival) {
       this.arrival = arrival;
       this.sinceMs = nowMs;
@@ -47,6 +53,11 @@ export class ArrivalWatch {
     if (this.isSaid || nowMs - this.sinceMs < waitMs) return undefined;
     this.isSaid = true;
     return arrival;
+  }
+
+  /** The engine is gone: what comes next may be another one, of which nothing is known. */
+  disconnected(): void {
+    this.hasUsableStores = false;
   }
 
   /** The state at the last step. */
@@ -79,8 +90,9 @@ export function arrivalHint(arrival: Arrival): string {
   }
 }
 
-function arrivalOf(facts: ArrivalFacts): Arrival {
+function arrivalOf(facts: ArrivalFacts, hasUsableStores: boolean): Arrival {
   if (!facts.isConnected) return "not_connected";
-  if (facts.messages === 0) return "no_messages";
-  return facts.hasUsableStores ? "following" : "no_usable_stores";
+  // An idle engine says nothing, and a reply of the replay socket may have told everything.
+  if (hasUsableStores) return "following";
+  return facts.messages === 0 ? "no_messages" : "no_usable_stores";
 }

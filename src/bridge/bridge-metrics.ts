@@ -27,6 +27,9 @@ export const RANK_GAUGES: ReadonlySet<string> = new Set([
   "ring.bytes",
   "checkpoint.bytes",
   "checkpoint.milliseconds",
+  "engine_words_blocks",
+  "engine_words_bytes",
+  "engine_words_missing",
 ]);
 
 /** Registers all metrics of a bridge; once for a registry. */
@@ -37,7 +40,7 @@ export function registerBridgeMetrics(metrics: Metrics, ranks: readonly Measured
   gauge("engine_connected", "1 while the engine's publisher is connected", (rank) =>
     rank.describe().isEngineConnected ? 1 : 0,
   );
-  gauge("following", "1 once usable stores arrived and while connected", (rank) =>
+  gauge("following", "1 once blocks of this very engine are placed and while it is connected", (rank) =>
     rank.arrival === "following" ? 1 : 0,
   );
   gauge(

@@ -91,7 +91,6 @@ export class BridgeRank implements ServedRank {
   private readonly log: Log;
   private readonly repeats: RateLimitedLog;
   private messages = 0;
-  private hasUsableStores = false;
   private isConnected = false;
   private isClosed = false;
   /** A connection that flaps is not told each time it comes back either. */
@@ -165,11 +164,9 @@ export class BridgeRank implements ServedRank {
   tick(): void {
     const nowMs = this.options.clock.monotonicMs();
     this.heartbeat();
-    if (!this.hasUsableStores) {
-      this.hasUsableStores = this.pipeline.describe(nowMs).placedBlocks > 0n;
-    }
-    const { isConnected, messages, hasUsableStores } = this;
-    const arrival = this.watch.step(nowMs, { isConnected, messages, hasUsableStores });
+    const { isConnected, messages } = this;
+    const { placedBlocks, isCatchingUp } = this.pipeline.describe(nowMs);
+    const arrival = this.watch.step(nowMs, { isConnected, messages, placedBlocks, isCatchingUp });
     if (arrival !== undefined) this.tell(arrival);
   }
 
@@ -211,8 +208,13 @@ export class BridgeRank implements ServedRank {
     this.isConnected = isConnected;
     // Subscribers learn of it now, not with the next tick.
     this.pipeline.setConnected(isConnected);
-    if (!isConnected) this.isLossSaid = this.report("engine disconnected", {});
-    else if (this.isLossSaid) this.log.info({}, "engine connected");
+    if (isConnected) {
+      if (this.isLossSaid) this.log.info({}, "engine connected");
+      return;
+    }
+    this.messages = 0;
+    this.watch.disconnected();
+    this.isLossSaid = this.report("engine disconnected", {});
   }
 
   private makeKeeper(): CheckpointKeeper | undefined {

@@ -29,7 +29,7 @@ export interface CheckpointKeeperOptions {
   readonly pieceBlocks?: number;
   readonly clock: Clock;
   readonly timers: Timers;
-  /** Told of failures, at most once a minute, with how many were not told. */
+  /** Told of failures at most once a minute, with how many were left out, and of the last checkpoint's in any case. */
   report(message: string, fields: Readonly<Record<string, unknown>>): void;
   /** Our own bug: the process should end. */
   onFatal(error: unknown): void;
@@ -59,7 +59,7 @@ export class CheckpointKeeper {
   private isLate = false;
   private lastWritten: CheckpointHead | undefined = undefined;
   private lastReportMs = Number.NEGATIVE_INFINITY;
-  private untold = 0;
+  private suppressed = 0;
   private readonly counts = {
     written: 0,
     failed: 0,
@@ -185,13 +185,17 @@ export class CheckpointKeeper {
   private failed(why: string): void {
     this.counts.failed += 1;
     const nowMs = this.options.clock.monotonicMs();
-    if (nowMs - this.lastReportMs < REPORT_INTERVAL_MS) {
-      this.untold += 1;
+    // The next process begins with what the last one wrote: that it could not is told in any case.
+    const isLast = this.closing !== undefined;
+    if (!isLast && nowMs - this.lastReportMs < REPORT_INTERVAL_MS) {
+      this.suppressed += 1;
       return;
     }
     this.lastReportMs = nowMs;
-    this.options.report("checkpoint failed", { reason: why, untold: this.untold });
-    this.untold = 0;
+    const { suppressed } = this;
+    const left = suppressed > 0 ? { suppressed } : {};
+    this.options.report("checkpoint failed", { reason: why, ...left });
+    this.suppressed = 0;
   }
 }
 

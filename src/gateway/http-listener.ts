@@ -51,11 +51,16 @@ export class HttpListener {
   private readonly sessions = new Set<ServerHttp2Session>();
   /** Cleartext connections that have not said what they speak. */
   private readonly undecided = new Set<Socket>();
-  private readonly closeIdle: () => void;
+  private readonly kept = new KeptConnections();
 
   /** Fails with `tls_invalid`. Does not listen. */
-  constructor(handler: Handler, tls: ServerTls | undefined, timers: Timers) {
+  constructor(handle: Handler, tls: ServerTls | undefined, timers: Timers) {
     this.timers = timers;
+    const handler: Handler = (request, response) => {
+      // An HTTP/2 session ends by itself, and its socket must not be touched.
+      if (request.httpVersionMajor === 1) this.kept.request(request.socket, response);
+      handle(request, response);
+    };
     if (tls === undefined) {
       const http1 = createHttp1(handler);
       const http2 = createHttp2(
@@ -64,12 +69,10 @@ export class HttpListener {
       );
       this.track(http2);
       this.server = createTcp((socket) => this.route(socket, http1, http2));
-      this.closeIdle = () => http1.closeIdleConnections();
     } else {
       const secure = createSecure(handler, tls);
       this.track(secure);
       this.server = secure;
-      this.closeIdle = () => {};
     }
     this.server.maxConnections = MAX_CONNECTIONS;
     // With TLS these are the connections below it: a handshake that never ends is among them.
@@ -90,7 +93,7 @@ export class HttpListener {
     if (!this.server.listening) return;
     const closed = new Promise<void>((resolve) => this.server.close(() => resolve()));
     for (const session of this.sessions) session.close();
-    this.closeIdle();
+    this.kept.close();
     for (const socket of this.undecided) socket.destroy();
     const cancel = this.timers.after(graceMs, () => {
       for (const socket of this.sockets) socket.destroy();
@@ -128,6 +131,36 @@ export class HttpListener {
       (start === HTTP2_PREFACE ? http2 : http1).emit("connection", socket);
     };
     socket.on("readable", onReadable);
+  }
+}
+
+/**
+ * Which connections over HTTP/1.1 wait for a next request. Node knows that only of a server that listens itself, and
+ * these are handed to theirs.
+ */
+class KeptConnections {
+  /** Requests under way on each. */
+  private readonly requests = new Map<Socket, number>();
+  private isClosing = false;
+
+  request(socket: Socket, response: Parameters<Handler>[1]): void {
+    const before = this.requests.get(socket);
+    if (before === undefined) socket.once("close", () => this.requests.delete(socket));
+    this.requests.set(socket, (before ?? 0) + 1);
+    response.once("close", () => this.answered(socket));
+  }
+
+  /** Ends those that wait, and the others once they are answered. */
+  close(): void {
+    this.isClosing = true;
+    for (const [socket, requests] of this.requests) if (requests === 0) socket.destroy();
+  }
+
+  private answered(socket: Socket): void {
+    const requests = this.requests.get(socket);
+    if (requests === undefined) return;
+    this.requests.set(socket, requests - 1);
+    if (this.isClosing && requests === 1) socket.destroySoon();
   }
 }
 

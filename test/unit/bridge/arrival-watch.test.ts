@@ -13,10 +13,10 @@ import {
 } from "../../../src/bridge/dist/arrival-watch.js";
 import { ConnectionTracker } from "../../../src/bridge/dist/connection-tracker.js";
 
-const NOTHING = { isConnected: false, messages: 0, hasUsableStores: false };
-const CONNECTED = { isConnected: true, messages: 0, hasUsableStores: false };
-const TALKING = { isConnected: true, messages: 3, hasUsableStores: false };
-const FOLLOWING = { isConnected: true, messages: 9, hasUsableStores: true };
+const NOTHING = { isConnected: false, messages: 0, placedBlocks: 0n, isCatchingUp: false };
+const CONNECTED = { ...NOTHING, isConnected: true };
+const TALKING = { ...CONNECTED, messages: 3 };
+const FOLLOWING = { ...CONNECTED, messages: 9, placedBlocks: 7n };
 
 test("each lack is named once, after its time and not before", () => {
   const watch = new ArrivalWatch(0);
@@ -43,6 +43,42 @@ test("following is said at once, and once until it is lost", () => {
   expect(watch.step(20, FOLLOWING)).toBeUndefined();
   expect(watch.step(30, { ...FOLLOWING, isConnected: false })).toBeUndefined();
   expect(watch.step(40, FOLLOWING)).toBe("following");
+});
+
+test("an idle engine that a reply or a checkpoint told everything of is followed", () => {
+  const watch = new ArrivalWatch(0);
+  expect(watch.step(5000, { ...FOLLOWING, messages: 0 })).toBe("following");
+  expect(watch.step(5000 + 2 * ARRIVAL_HINT_AFTER_MS, { ...FOLLOWING, messages: 0 })).toBe(
+    undefined,
+  );
+});
+
+test("what a checkpoint holds does not count before the engine has proved itself", () => {
+  const watch = new ArrivalWatch(0);
+  const unproved = { ...FOLLOWING, messages: 0, isCatchingUp: true };
+  expect(watch.step(5000, unproved)).toBeUndefined();
+  expect(watch.step(5000 + ARRIVAL_HINT_AFTER_MS, unproved)).toBe("no_messages");
+  expect(watch.step(70_000, { ...unproved, isCatchingUp: false })).toBe("following");
+});
+
+test("an engine that is followed may empty its cache, and may lag behind for a while", () => {
+  const watch = new ArrivalWatch(0);
+  watch.step(10, FOLLOWING);
+  expect(watch.step(20, { ...FOLLOWING, placedBlocks: 0n })).toBeUndefined();
+  expect(watch.step(30, { ...FOLLOWING, isCatchingUp: true })).toBeUndefined();
+  expect(watch.current).toBe("following");
+});
+
+test("after a loss, even one between two steps, it must be seen to be followed again", () => {
+  const watch = new ArrivalWatch(0);
+  watch.step(10, FOLLOWING);
+  watch.disconnected();
+  watch.step(15, { ...FOLLOWING, isConnected: false });
+  expect(watch.step(20, CONNECTED)).toBeUndefined();
+  expect(watch.current).toBe("no_messages");
+  expect(watch.step(20 + ARRIVAL_HINT_AFTER_MS, TALKING)).toBeUndefined();
+  expect(watch.current).toBe("no_usable_stores");
+  expect(watch.step(80_000, FOLLOWING)).toBe("following");
 });
 
 test("a connection that flaps faster than the hint's time says nothing", () => {

@@ -173,11 +173,25 @@ test("failures are counted, and told once a minute with the number left out", as
     await until(() => keeper.counters().failed === i);
   }
   expect(reports).toEqual([
-    { reason: "the disk is full", untold: 0 },
-    { reason: "the disk is full", untold: 59 },
+    { reason: "the disk is full" },
+    { reason: "the disk is full", suppressed: 59 },
   ]);
   await keeper.close();
   expect(fatal).toEqual([]);
+});
+
+test("that the last one failed is told, however lately another failure was", async () => {
+  const keeper = keeperOf({ target: { write: toNowhere }, intervalMs: 1_000 });
+  batch();
+  for (let i = 1; i <= 3; i++) {
+    clock.advance(1_000);
+    await until(() => keeper.counters().failed === i);
+  }
+  await keeper.close();
+  expect(reports).toEqual([
+    { reason: "the disk is full" },
+    { reason: "the disk is full", suppressed: 2 },
+  ]);
 });
 
 test("a disk that hangs does not hold up the end beyond checkpointFinalMs", async () => {

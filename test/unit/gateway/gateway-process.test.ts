@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync } from "node:fs";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Code, ConnectError, createClient } from "@connectrpc/connect";
@@ -54,6 +54,11 @@ async function run(more: Partial<GatewaySettings> = {}): Promise<RunningGateway>
 
 const urlOf = (address: { port: number } | undefined, scheme = "http"): string =>
   `${scheme}://${HOST}:${address?.port ?? 0}`;
+
+const nextData = async (socket: Socket): Promise<string> => {
+  const data = await new Promise<Buffer>((resolve) => socket.once("data", resolve));
+  return data.toString("latin1");
+};
 
 const codeOf = async (work: Promise<unknown>): Promise<string> => {
   try {
@@ -130,6 +135,30 @@ test("a close waits for no idle connection and no unreachable worker", {
   await closing;
   expect(gateway.gateway.workers()).toEqual([]);
   expect(await codeOf(client.listWorkers({}))).toBe("Unavailable");
+});
+
+test("a close waits for no connection over HTTP/1.1 that is kept alive, but for a request on it", {
+  timeout: PROMPTLY_MS,
+}, async () => {
+  const gateway = await run();
+  const request = "POST /kvgroup.v1.ScoreService/ListWorkers HTTP/1.1\r\nhost: x\r\n";
+  const fields = "content-type: application/json\r\ncontent-length: 2\r\n\r\n";
+  const sockets = [1, 2].map(() => connect(gateway.address.port, HOST));
+  const [busy, idle] = sockets;
+  for (const socket of sockets) {
+    socket.write(`${request}${fields}{}`);
+    expect(await nextData(socket)).toContain("200 OK");
+  }
+  busy?.write(`${request}expect: 100-continue\r\n${fields}`);
+  expect(busy && (await nextData(busy))).toContain("100 Continue");
+  const ended = sockets.map((socket) => new Promise((resolve) => socket.once("close", resolve)));
+  const closing = gateway.close();
+  await ended[1];
+  expect(idle?.destroyed).toBe(true);
+  expect(busy?.destroyed).toBe(false);
+  busy?.write("{}");
+  expect(busy && (await nextData(busy))).toContain("HTTP/1.1");
+  await Promise.all([...ended, closing]);
 });
 
 test("what was opened is closed again when a later part fails", async () => {
