@@ -19,10 +19,12 @@ import { type Likeness, PayloadDigests } from "./payload-digests.ts";
 /** One a gate. Outputs go to `emit` in order. */
 export class DeliveryOrder {
   readonly held: HeldBatches;
-  private readonly canReplay: boolean;
+  readonly canReplay: boolean;
   private readonly digests: PayloadDigests;
   private readonly emit: (output: GateOutput) => void;
   private lastSequence: SequenceNumber | undefined = undefined;
+  /** The first one delivered in this epoch; undefined = none, or an earlier process delivered it. */
+  private firstSequence: SequenceNumber | undefined = undefined;
   /**
    * The live socket has shown, since it was connected, that it leads to the process whose batches were delivered.
    * Until then nothing held is delivered behind a replayed batch: during a replacement behind one address the two
@@ -97,6 +99,20 @@ export class DeliveryOrder {
     return likeness === "unknown" ? this.held.compare(batch) : likeness;
   }
 
+  /** True when something was delivered in this epoch, and its first number is above this one. */
+  beginsAfter(sequence: SequenceNumber): boolean {
+    return this.firstSequence !== undefined && this.firstSequence > sequence;
+  }
+
+  /** Ends the epoch if this is older than its first batch, and so can be had after all; gives whether it did. */
+  beginAgainBefore(sequence: SequenceNumber): boolean {
+    if (!this.beginsAfter(sequence)) return false;
+    this.endEpoch("lost");
+    this.digests.clear();
+    this.untie();
+    return true;
+  }
+
   /** Delivers a batch, and what is held behind it. */
   deliver(batch: GateBatch): void {
     this.deliverOne(batch);
@@ -141,6 +157,7 @@ export class DeliveryOrder {
     if (this.lastSequence !== undefined || hasRest) this.emit({ type: "epoch", end, missing });
     if (end !== "lost") this.isBlank = true;
     this.lastSequence = undefined;
+    this.firstSequence = undefined;
     this.acceptsAny = end === "lost" || !this.canReplay;
     if (end === "lost") return;
     this.digests.clear();
@@ -161,6 +178,7 @@ export class DeliveryOrder {
   private deliverOne(batch: GateBatch): void {
     this.acceptsAny = false;
     this.isBlank = false;
+    if (this.lastSequence === undefined) this.firstSequence = batch.sequence;
     this.lastSequence = batch.sequence;
     this.digests.add(batch.sequence, batch.digest);
     this.emit({ type: "deliver", batch });

@@ -70,7 +70,7 @@ export class GateRunner {
 
   /** True while the engine does not answer where it used to. */
   get isUnresponsive(): boolean {
-    return this.gate.isUnresponsive;
+    return this.gate.silence.isUnresponsive;
   }
 
   /** What a later process needs; undefined = nothing was delivered in this epoch. */
@@ -198,7 +198,7 @@ export class GateRunner {
   }
 
   private status(): string {
-    return `${this.gate.isCatchingUp} ${this.gate.isUnresponsive}`;
+    return `${this.gate.isCatchingUp} ${this.gate.silence.isUnresponsive}`;
   }
 }
 

@@ -12,6 +12,7 @@ import {
   sequenceBefore,
 } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
+import type { DeliveryOrder } from "./delivery-order.ts";
 
 /** A socket that never answered is not asked as often as one that did. */
 const ATTEMPTS_WITHOUT_ANSWER = 2;
@@ -32,6 +33,8 @@ export class ReplayAccount {
   /** The highest number in the present reply. */
   top: SequenceNumber | undefined = undefined;
   private hasHole = false;
+  /** An epoch began without it: when it works again it may bring what is older. */
+  isOwed = false;
   /** The socket has answered since it was last given up. */
   hasAnswered = false;
   private attempts = 0;
@@ -44,9 +47,12 @@ export class ReplayAccount {
   /**
    * Begins a request for what follows `last`; gives the number to ask from. Some batches that are known already
    * prove the engine: the last one alone might be the first of another engine, delivered before the loss of the
-   * connection was told.
+   * connection was told. `isReaching`: asks from the engine's first batch.
    */
-  open(last: SequenceNumber | undefined, expected: SequenceNumber): SequenceNumber {
+  open(
+    { last, expected }: Pick<DeliveryOrder, "last" | "expected">,
+    isReaching = false,
+  ): SequenceNumber {
     invariant(!this.isOpen, "one request at a time");
     this.isOpen = true;
     this.era += 1;
@@ -56,7 +62,7 @@ export class ReplayAccount {
     this.hasHole = false;
     this.isAnchored = last === undefined;
     this.expected = expected;
-    if (last === undefined) return FIRST_SEQUENCE;
+    if (last === undefined || isReaching) return FIRST_SEQUENCE;
     return sequenceBefore(last, LIMITS.replayOverlapBatches.value - 1);
   }
 

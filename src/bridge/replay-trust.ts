@@ -5,6 +5,8 @@
  * Does not do: compare batches, or decide what follows (the gate does).
  */
 import { LIMITS } from "@kv-group-bridge/protocol";
+import type { HeldBatches } from "./held-batches.ts";
+import type { ReplayAccount } from "./replay-account.ts";
 
 /** One a gate. */
 export class ReplayTrust {
@@ -33,9 +35,14 @@ export class ReplayTrust {
     this.contradicted();
   }
 
-  /** A reply lacks nothing. */
-  lackedNothing(): void {
-    this.foreignReplies = 0;
+  /**
+   * A whole reply is over: drops what is held from before it and is beyond it, and gives how many. Not when the replay
+   * socket is not believed any more: then what is held counts.
+   */
+  dropForeign(held: HeldBatches, { era, top }: Pick<ReplayAccount, "era" | "top">): number {
+    if (held.hasForeign(era, top)) this.lacked();
+    else this.foreignReplies = 0;
+    return this.isRefuted ? 0 : held.dropForeign(era, top);
   }
 
   /** A reply has a batch that the live socket brought. */

@@ -7,9 +7,10 @@
  * Refuses: nothing; every input gets its outputs. Late answers of requests that were cancelled must not come here.
  * Does not do: I/O, time, decoding, epochs (the rank's pipeline carries the outputs out).
  */
-import { LIMITS } from "@kv-group-bridge/protocol";
+import { FIRST_SEQUENCE, LIMITS } from "@kv-group-bridge/protocol";
 import { invariant, unreachable } from "@kv-group-bridge/runtime";
 import { DeliveryOrder } from "./delivery-order.ts";
+import { lossOf } from "./epoch-loss.ts";
 import type {
   GateBatch,
   GateInput,
@@ -26,7 +27,6 @@ import { SilenceWatch } from "./silence-watch.ts";
 
 /** One gate a rank. */
 export class SequenceGate {
-  private readonly canReplay: boolean;
   /** What was delivered, and what is held. */
   readonly order: DeliveryOrder;
   private readonly replay: ReplayAccount;
@@ -39,12 +39,14 @@ export class SequenceGate {
   private hasAppeared = false;
   /** The request in flight only asks whether the engine is still the same one. */
   private isProbing = false;
+  /** The request in flight asks for more than the present epoch has. */
+  private isReaching = false;
   private readonly liveSpan = new LiveSpan();
-  private readonly silence = new SilenceWatch();
+  /** What the silence of the live socket means. */
+  readonly silence = new SilenceWatch();
   private readonly out: GateOutput[] = [];
 
   constructor(options: GateOptions, memory?: GateMemory) {
-    this.canReplay = options.canReplay;
     this.replay = new ReplayAccount(options.attempts ?? LIMITS.replayAttempts.value);
     this.order = new DeliveryOrder(options, memory, (output) => this.out.push(output));
     this.isUnproven = memory !== undefined;
@@ -58,11 +60,6 @@ export class SequenceGate {
   /** True while a range is asked: what was delivered is of the past, or not yet proved. */
   get isCatchingUp(): boolean {
     return this.current === "asking" || this.current === "pausing";
-  }
-
-  /** True while the engine does not answer at its replay socket, where it once did, and publishes nothing. */
-  get isUnresponsive(): boolean {
-    return this.silence.isUnresponsive;
   }
 
   /** Takes one input and says what to do. */
@@ -102,16 +99,16 @@ export class SequenceGate {
 
   /** Checks what must always hold. */
   audit(): void {
-    this.order.held.audit();
-    const isHolding = this.order.held.count > 0;
-    invariant(this.isCatchingUp || !isHolding, "batches are held while a range is asked");
+    const { held } = this.order;
+    held.audit();
+    invariant(this.isCatchingUp || held.count === 0, "batches are held while a range is asked");
   }
 
   private appear(): void {
     this.hasAppeared = true;
     this.liveSpan.forget();
     this.replay.beginRange();
-    if (!this.canReplay) this.order.endEpoch("unproven");
+    if (!this.order.canReplay) this.order.endEpoch("unproven");
     this.ask();
   }
 
@@ -156,7 +153,7 @@ export class SequenceGate {
     const isNext = order.isNext(batch.sequence);
     // What begins a history is of its process.
     if (isNext && order.last === undefined) order.isTied = true;
-    if (this.canReplay && !(isNext && order.isTied)) {
+    if (this.order.canReplay && !(isNext && order.isTied)) {
       order.held.add(batch, this.replay.era);
       this.replay.beginRange();
       if (this.isProbing && !this.trust.isRefuted) this.beginCatchingUp();
@@ -185,6 +182,7 @@ export class SequenceGate {
     const { order, replay } = this;
     const { sequence } = batch;
     replay.note(sequence);
+    if (this.isReaching) this.reach(batch);
     const hasComeLive = this.liveSpan.includes(sequence) && order.compare(batch) === "equal";
     if (hasComeLive) this.trust.agreed();
     if (this.trust.isRefuted) return;
@@ -213,15 +211,22 @@ export class SequenceGate {
     if (this.isProbing) this.beginCatchingUp();
   }
 
+  /** The first batch of a reply that was asked from 0: what is older than the epoch begins it again. */
+  private reach({ sequence }: GateBatch): void {
+    this.isReaching = false;
+    this.replay.isAnchored = this.order.beginAgainBefore(sequence);
+  }
+
   private ended(hasMarker: boolean): void {
     const { order, replay, trust } = this;
     if (!replay.isOpen) return;
     const { isRefuted } = trust;
     replay.close(hasMarker);
+    this.isReaching = false;
     trust.replyOver();
     // Nothing is missing between what was delivered and what the live socket brings.
     const hasJoined = replay.isAnchored && !order.hasHole && this.liveSpan.isBelow(order.last);
-    if (isRefuted) this.endProbe();
+    if (isRefuted) this.armProbe();
     else if (this.isProbing) this.probeEnded(hasMarker);
     else if (hasMarker) this.replyEnded();
     else if (hasJoined) this.follow();
@@ -250,11 +255,9 @@ export class SequenceGate {
   }
 
   private expire(): void {
-    if (this.current === "pausing") {
-      this.ask();
-      return;
-    }
-    if (this.current !== "following" || !this.canReplay || this.isProbing) return;
+    const isListening = this.current === "following" && this.order.canReplay && !this.isProbing;
+    if (this.current === "pausing") this.ask();
+    if (!isListening) return;
     if (this.silence.isDeaf) this.reopen();
     else if (this.silence.hasNews && !this.trust.isRefuted) this.armProbe();
     else {
@@ -265,7 +268,7 @@ export class SequenceGate {
 
   private restartedBy(batch: GateBatch): void {
     this.beginAnother();
-    if (batch.sequence === 0n || !this.canReplay) {
+    if (batch.sequence === 0n || !this.order.canReplay) {
       this.order.isTied = true;
       this.order.deliver(batch);
       this.follow();
@@ -298,20 +301,14 @@ export class SequenceGate {
 
   /** Unless the replay socket is not believed any more: then what is held counts. */
   private dropForeign(): void {
-    const { held } = this.order;
-    const { era, top } = this.replay;
-    if (!held.hasForeign(era, top)) {
-      this.trust.lackedNothing();
-      return;
-    }
-    this.trust.lacked();
-    if (this.trust.isRefuted) return;
-    this.out.push({ type: "foreign", batches: held.dropForeign(era, top) });
+    const dropped = this.trust.dropForeign(this.order.held, this.replay);
+    if (dropped === 0) return;
+    this.out.push({ type: "foreign", batches: dropped });
     this.liveSpan.forget();
   }
 
   private ask(): void {
-    if (!this.canReplay) this.follow();
+    if (!this.order.canReplay) this.follow();
     else if (this.trust.isRefuted) {
       this.replay.isAnchored = false;
       this.giveUp();
@@ -319,6 +316,14 @@ export class SequenceGate {
       this.current = "asking";
       this.request();
     }
+  }
+
+  /** Replay was given up, and works again: it may reach further back than the epoch, which began without it. */
+  private askFromBegin(): void {
+    this.replay.isOwed = false;
+    if (!this.order.beginsAfter(FIRST_SEQUENCE)) return;
+    this.isReaching = true;
+    this.ask();
   }
 
   /** The probe in flight goes on as a request for what is missing. */
@@ -330,7 +335,7 @@ export class SequenceGate {
 
   private request(): void {
     this.trust.beginReply();
-    const from = this.replay.open(this.order.last, this.order.expected);
+    const from = this.replay.open(this.order, this.isReaching);
     this.out.push({ type: "clear_timer" }, { type: "request_replay", from });
   }
 
@@ -338,6 +343,7 @@ export class SequenceGate {
     if (this.replay.isOpen) this.out.push({ type: "cancel_replay" });
     this.replay.isOpen = false;
     this.isProbing = false;
+    this.isReaching = false;
     this.order.held.clear();
   }
 
@@ -354,13 +360,9 @@ export class SequenceGate {
   private giveUp(): void {
     const { order, replay } = this;
     if (replay.batches === 0) replay.hasAnswered = false;
-    const next = order.held.lowest();
-    const isUntied = replay.batches > 0 && !replay.isAnchored && !order.isTied;
-    if (this.isUnproven || isUntied || (order.hasHole && next !== order.expected)) {
-      const hasAnchor = replay.isAnchored && order.last !== undefined;
-      const isProved = hasAnchor || !(this.isUnproven || isUntied);
-      order.endEpoch(isProved ? "lost" : "unproven", (next ?? order.expected) - order.expected);
-    }
+    if (replay.batches === 0 || this.trust.isRefuted) replay.isOwed = true;
+    const loss = lossOf(order, replay, this.isUnproven);
+    if (loss !== undefined) order.endEpoch(loss.end, loss.missing);
     this.isUnproven = false;
     if (this.trust.hasAgreed) order.isTied = true;
     if (order.flush(replay.batches > 0 && !this.trust.isRefuted)) {
@@ -375,11 +377,7 @@ export class SequenceGate {
     this.silence.answered();
     this.order.held.clear();
     if (this.trust.takeReopen()) this.reopen();
-    else if (this.canReplay) this.armProbe();
-  }
-
-  private armProbe(): void {
-    this.out.push({ type: "set_timer", delayMs: this.silence.listen() });
+    else if (this.order.canReplay) this.armProbe();
   }
 
   private probeEnded(hasMarker: boolean): void {
@@ -389,12 +387,13 @@ export class SequenceGate {
     } else {
       if (hasMarker) this.silence.answered();
       else this.silence.unanswered(this.replay.hasAnswered);
-      this.endProbe();
+      this.armProbe();
+      if (hasMarker && this.replay.isOwed) this.askFromBegin();
     }
   }
 
-  private endProbe(): void {
+  private armProbe(): void {
     this.isProbing = false;
-    this.armProbe();
+    this.out.push({ type: "set_timer", delayMs: this.silence.listen() });
   }
 }

@@ -152,8 +152,9 @@ export class GatewayHost {
     return { epoch: this.epoch, sequence: status.sequenceNumber };
   }
 
-  /** True unless the process has a view with another cursor. */
+  /** True unless the process has a view with another cursor, or takes a snapshot. */
   isAt(cursor: GatewayClaim | undefined): boolean {
+    if (this.running?.gateway.workers()[0]?.subscriptionState === "snapshot") return false;
     const claim = this.claim();
     if (claim === undefined || cursor === undefined) return true;
     return claim.epoch === cursor.epoch && claim.sequence === cursor.sequence;

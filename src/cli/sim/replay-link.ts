@@ -103,9 +103,11 @@ export class ReplayLink {
     if (oldest > Number(from)) this.options.coverage.add("replay_buffer_small");
     const batches = process.published.slice(first);
     if (batches.length === 0 || !this.draws(plan.replayHoleRate, "replay_hole")) return batches;
+    // A socket that is too full drops what lies in the middle; a short reply never lacks its end.
     const hole = this.options.dice.below(batches.length);
     const size = this.options.dice.between(1, 3);
-    return batches.filter((_, i) => i < hole || i >= hole + size);
+    const last = batches.length - 1;
+    return batches.filter((_, i) => i < hole || i >= hole + size || i === last);
   }
 
   private stream(

@@ -413,6 +413,43 @@ describe("a replacement behind one address", () => {
   });
 });
 
+describe("a replay socket that was given up and works again", () => {
+  const withoutReplay = (): Told => {
+    const told = new Told();
+    expect(told.step(CONNECTED, live(5), FAILED, TIMER, FAILED).slice(-2)).toEqual(["a5", PROBE]);
+    told.step(live(6), TIMER);
+    return told;
+  };
+  const known = [5, 6].map((n) => replayed(n));
+
+  test("is asked from 0, and what is older begins the epoch again", () => {
+    const told = withoutReplay();
+    expect(told.step(TIMER, ...known, ENDED).slice(-1)).toEqual(["ask 0"]);
+    expect(told.gate.isCatchingUp).toBe(true);
+    expect(told.step(...range(0, 6).map((n) => replayed(n)), ENDED)).toEqual([
+      "lost 0",
+      ...range(0, 6).map((n) => `a${n}`),
+      PROBE,
+    ]);
+    expect(told.step(live(7))).toEqual(["a7"]);
+    expect(told.step(TIMER, TIMER).filter((word) => word.startsWith("ask")).length).toBe(1);
+    expect(told.step(...range(0, 7).map((n) => replayed(n)), ENDED), "once").toEqual([PROBE]);
+  });
+
+  test("that has nothing older changes nothing", () => {
+    const told = withoutReplay();
+    told.step(TIMER, ...known, ENDED);
+    expect(told.step(...known, ENDED)).toEqual([PROBE]);
+    expect(told.step(live(7))).toEqual(["a7"]);
+  });
+
+  test("that shows another engine is believed", () => {
+    const told = withoutReplay();
+    told.step(TIMER, ...known, ENDED);
+    expect(told.step(replayed(6, "b"))).toContain("restarted 0");
+  });
+});
+
 describe("silence", () => {
   test("is probed only when nothing came for a whole period", () => {
     const told = following(3);
@@ -454,12 +491,12 @@ describe("silence", () => {
   test("of a dead publisher counts as a loss of sight after so many probes, until it speaks", () => {
     const told = following(3);
     for (let i = 0; i < LIMITS.replayProbeFailures.value; i++) {
-      expect(told.gate.isUnresponsive).toBe(false);
+      expect(told.gate.silence.isUnresponsive).toBe(false);
       expect(told.step(TIMER, FAILED)).toEqual(["ask 0", PROBE]);
     }
-    expect(told.gate.isUnresponsive).toBe(true);
+    expect(told.gate.silence.isUnresponsive).toBe(true);
     told.step(live(4));
-    expect(told.gate.isUnresponsive).toBe(false);
+    expect(told.gate.silence.isUnresponsive).toBe(false);
   });
 });
 
