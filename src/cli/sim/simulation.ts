@@ -38,7 +38,8 @@ const KEY_SEED = "simulated fleet 1";
 const HASHER = new KeyedHasher(KEY_SEED);
 const CALM_MS = 120_000;
 /** Seconds that messages under way may need after that, and faults that may end meanwhile. */
-const MOST_WAITS = 30;
+/** A stream of one message at a time takes its while. */
+const MOST_WAITS = 120;
 /** After this much time nothing of what was healed may still be felt. */
 const HEALING_MS = 120_000;
 
