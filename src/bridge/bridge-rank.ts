@@ -92,6 +92,8 @@ export class BridgeRank implements ServedRank {
   private readonly repeats: RateLimitedLog;
   private messages = 0;
   private isConnected = false;
+  /** Whether a checkpoint's engine is the same one was told. */
+  private isProofTold = false;
   private isClosed = false;
   /** A connection that flaps is not told each time it comes back either. */
   private isLossSaid = true;
@@ -127,7 +129,7 @@ export class BridgeRank implements ServedRank {
         replayRefuted: (isRefuted) => this.tellRefuted(isRefuted),
         replayFailed: (reason) => this.tellReplayFailed(reason),
       },
-      onStatus: () => this.heartbeat(),
+      onStatus: () => this.statusChanged(),
       checkpoint: options.checkpoints?.found,
       isAwake: options.isAwake,
     });
@@ -230,6 +232,14 @@ export class BridgeRank implements ServedRank {
       report: (message, fields) => this.log.warn(fields, message),
       onFatal: (error) => this.options.onFatal(error),
     });
+  }
+
+  private statusChanged(): void {
+    this.heartbeat();
+    if (this.isProofTold || !this.isConnected || this.pipeline.isCatchingUp) return;
+    this.isProofTold = true;
+    if (this.pipeline.epoch !== this.options.checkpoints?.found?.head.epoch) return;
+    this.log.info({}, "the engine proved to be the checkpoint's: its epoch goes on");
   }
 
   private heartbeat(): void {

@@ -109,7 +109,8 @@ export class RankPipeline implements RankView {
   private readonly writer: BatchWriter;
   private readonly applier: EventApplier;
   private readonly counts = new Counters();
-  private epoch: Epoch;
+  /** The present epoch. */
+  epoch: Epoch;
   private completeness = Completeness.INCOMPLETE;
   private isConnected = false;
   private nowMs = 0;
@@ -171,6 +172,11 @@ export class RankPipeline implements RankView {
     this.isConnected = isConnected;
     this.gate.setConnected(isConnected);
     this.options.onStatus?.();
+  }
+
+  /** True while the view is of the past. */
+  get isCatchingUp(): boolean {
+    return this.gate.isCatchingUp;
   }
 
   /** Ends timers and requests. Nothing may follow. */
