@@ -40,8 +40,10 @@ export function registerBridgeMetrics(metrics: Metrics, ranks: readonly Measured
   gauge("engine_connected", "1 while the engine's publisher is connected", (rank) =>
     rank.describe().isEngineConnected ? 1 : 0,
   );
-  gauge("following", "1 once blocks of this very engine are placed and while it is connected", (rank) =>
-    rank.arrival === "following" ? 1 : 0,
+  gauge(
+    "following",
+    "1 once blocks of this very engine are placed and while it is connected",
+    (rank) => (rank.arrival === "following" ? 1 : 0),
   );
   gauge(
     "catching_up",

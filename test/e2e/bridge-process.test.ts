@@ -252,7 +252,13 @@ test("a process that stood still does not say that its engine is there before it
   };
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs };
   const { endpoint } = await engine();
-  const { client } = await run({ ranks: [rank(0, endpoint)] }, { timers, clock });
+  const lines: unknown[] = [];
+  const log: Log = {
+    ...silentLog,
+    warn: (fields, message) => lines.push({ ...fields, message }),
+    child: () => silentLog,
+  };
+  const { client } = await run({ ranks: [rank(0, endpoint)] }, { timers, clock, log });
   const isConnected = async (): Promise<boolean | undefined> =>
     (await client.describe({})).ranks[0]?.isEngineConnected;
   while ((await isConnected()) !== true);
@@ -274,6 +280,10 @@ test("a process that stood still does not say that its engine is there before it
   turnAfter(LIMITS.wakeGraceMs.value);
   await until(() => told().at(-1) === true);
   expect(await isConnected()).toBe(true);
+  const message = expect.stringContaining("stood still");
+  expect(lines).toEqual([{ stalledMs: LIMITS.stallMs.value + 1, message }]);
+  turnAfter(LIMITS.stallMs.value + 1);
+  expect(lines.length, "once a minute").toBe(1);
 });
 
 test("close ends streams with UNAVAILABLE, frees all ports, and may be called twice", async () => {
