@@ -132,6 +132,8 @@ export async function runBridge(
       for (const rank of ranks.values()) rank.tick();
     };
     parts.add(deps.timers.every(heartbeatIntervalMs(settings), tick));
+    // What took long until here was the start: a large checkpoint, for one.
+    stall.turn(deps.clock.monotonicMs());
     const stalls = new RateLimitedLog({ log: deps.log, intervalMs: STALL_LINE_MS, maxKeys: 1 });
     parts.add(deps.timers.every(TURN_MS, () => watchTurn(deps, stall, stalls, tick)));
     deps.log.info({ ...address, ranks: ranks.size }, "bridge serves");

@@ -286,6 +286,28 @@ test("a process that stood still does not say that its engine is there before it
   expect(lines.length, "once a minute").toBe(1);
 });
 
+test("a start that takes long, as with a large checkpoint, is no standstill", async () => {
+  const lines: string[] = [];
+  const log: Log = { ...silentLog, warn: (_, message) => lines.push(message), child: () => log };
+  const beginsMs = [0];
+  const startedMs = LIMITS.stallMs.value * 10;
+  const monotonicMs = (): number => beginsMs.shift() ?? startedMs;
+  const turns: (() => void)[] = [];
+  const timers: Timers = {
+    after: (delayMs, action) => systemTimers.after(delayMs, action),
+    every: (periodMs, action) => {
+      if (periodMs === LIMITS.stallMs.value / 4) turns.push(action);
+      return () => {};
+    },
+  };
+  const clock = { nowMs: () => startedMs, monotonicMs };
+  await run({ ranks: [rank(0, await freeEndpoint())] }, { timers, clock, log });
+  expect(beginsMs).toEqual([]);
+  for (const turn of turns) turn();
+  expect(turns.length).toBe(1);
+  expect(lines).toEqual([]);
+});
+
 test("close ends streams with UNAVAILABLE, frees all ports, and may be called twice", async () => {
   const { endpoint } = await engine();
   const { bridge, client } = await run({ ranks: [rank(0, endpoint)] });
@@ -311,7 +333,8 @@ test("a bridge that cannot open leaves nothing open", async () => {
     ranks: [rank(0, endpoint)],
     listen: { host: "127.0.0.1", port, tls: undefined },
   });
-  await expect(taken).rejects.toMatchObject({ code: "listen_failed" });
+  const message = expect.stringContaining("EADDRINUSE");
+  await expect(taken).rejects.toMatchObject({ code: "listen_failed", message });
   const twice = run({ ranks: [rank(0, endpoint), rank(0, endpoint)] });
   await expect(twice).rejects.toMatchObject({ code: "config_invalid" });
   await expect(run({})).rejects.toMatchObject({ code: "config_invalid" });
