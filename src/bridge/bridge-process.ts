@@ -11,7 +11,13 @@ import {
   KvEventsError,
   LIMITS,
 } from "@kv-group-bridge/protocol";
-import type { Clock, Log, Metrics, Timers } from "@kv-group-bridge/runtime";
+import {
+  type Clock,
+  type Log,
+  type Metrics,
+  RateLimitedLog,
+  type Timers,
+} from "@kv-group-bridge/runtime";
 import { registerBridgeMetrics } from "./bridge-metrics.ts";
 import { BridgeRank, type CheckpointPlace } from "./bridge-rank.ts";
 import { BridgeServer, type ServerTls } from "./bridge-server.ts";
@@ -86,6 +92,9 @@ export interface RunningBridge {
 
 /** Often enough for `LIMITS.stallMs`. */
 const TURN_MS = LIMITS.stallMs.value / 4;
+const STALL_LINE_MS = 60_000;
+const STALLED =
+  "this process stood still (stopped, suspended or short of CPU): answers were stale for a moment";
 
 /**
  * Opens everything; what was opened is closed again when a later part fails. Serves before any
@@ -123,7 +132,10 @@ export async function runBridge(
       for (const rank of ranks.values()) rank.tick();
     };
     parts.add(deps.timers.every(heartbeatIntervalMs(settings), tick));
-    parts.add(deps.timers.every(TURN_MS, () => watchTurn(deps, stall, tick)));
+    // What took long until here was the start: a large checkpoint, for one.
+    stall.turn(deps.clock.monotonicMs());
+    const stalls = new RateLimitedLog({ log: deps.log, intervalMs: STALL_LINE_MS, maxKeys: 1 });
+    parts.add(deps.timers.every(TURN_MS, () => watchTurn(deps, stall, stalls, tick)));
     deps.log.info({ ...address, ranks: ranks.size }, "bridge serves");
     return { address, healthAddress: health?.address, close: () => parts.close() };
   } catch (error) {
@@ -132,11 +144,17 @@ export async function runBridge(
   }
 }
 
-/** Subscribers learn at once that the process stood still, and when it knows again. */
-function watchTurn({ clock }: BridgeDeps, stall: StallWatch, tick: () => void): void {
+/** Operator and subscribers learn at once that the process stood still, and these when it knows again. */
+function watchTurn(
+  { clock }: BridgeDeps,
+  stall: StallWatch,
+  stalls: RateLimitedLog,
+  tick: () => void,
+): void {
   const nowMs = clock.monotonicMs();
   const wasAwake = stall.isKnownAwake;
-  stall.turn(nowMs);
+  const stalledMs = Math.round(stall.turn(nowMs));
+  if (stalledMs > 0) stalls.warn("stall", nowMs, { stalledMs }, STALLED);
   if (stall.isKnownAwake !== wasAwake) tick();
 }
 

@@ -208,15 +208,13 @@ export class BridgeRank implements ServedRank {
 
   private connectionChanged(isConnected: boolean): void {
     this.isConnected = isConnected;
-    // Subscribers learn of it now, not with the next tick.
+    if (!isConnected) {
+      this.messages = 0;
+      this.watch.disconnected();
+      this.isLossSaid = this.report("engine disconnected", {});
+    } else if (this.isLossSaid) this.log.info({}, "engine connected");
+    // Subscribers learn of it now, not with the next tick. What follows from it is told after it.
     this.pipeline.setConnected(isConnected);
-    if (isConnected) {
-      if (this.isLossSaid) this.log.info({}, "engine connected");
-      return;
-    }
-    this.messages = 0;
-    this.watch.disconnected();
-    this.isLossSaid = this.report("engine disconnected", {});
   }
 
   private makeKeeper(): CheckpointKeeper | undefined {

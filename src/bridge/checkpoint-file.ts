@@ -9,6 +9,7 @@ import { constants } from "node:fs";
 import { type FileHandle, mkdtemp, open, readdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { type DpRank, KvEventsError, LIMITS } from "@kv-group-bridge/protocol";
+import { systemCode, withSystemCode } from "@kv-group-bridge/runtime";
 
 const NEW_FILE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 /** Without O_NONBLOCK the open of a FIFO would wait for a writer. */
@@ -90,8 +91,11 @@ export class CheckpointFile {
     try {
       return await open(this.path, OLD_FILE);
     } catch (cause) {
-      if (codeOf(cause) === "ENOENT") return undefined;
-      throw failed(codeOf(cause) === "ELOOP" ? "is a symbolic link" : "cannot be opened", cause);
+      if (systemCode(cause) === "ENOENT") return undefined;
+      throw failed(
+        systemCode(cause) === "ELOOP" ? "is a symbolic link" : "cannot be opened",
+        cause,
+      );
     }
   }
 
@@ -139,12 +143,6 @@ async function attempt<T>(what: string, work: () => Promise<T>): Promise<T> {
 }
 
 function failed(what: string, cause?: unknown): KvEventsError {
-  const code = codeOf(cause);
-  const message = `the checkpoint ${what}${code === undefined ? "" : ` (${code})`}`;
+  const message = withSystemCode(`the checkpoint ${what}`, cause);
   return new KvEventsError("checkpoint_failed", message, { cause });
-}
-
-function codeOf(error: unknown): string | undefined {
-  if (!(error instanceof Error) || !("code" in error)) return undefined;
-  return typeof error.code === "string" ? error.code : undefined;
 }

@@ -6,6 +6,7 @@
  */
 import type { Server } from "node:net";
 import { KvEventsError } from "@kv-group-bridge/protocol";
+import { withSystemCode } from "@kv-group-bridge/runtime";
 
 /** Where a server listens. */
 export interface ListenAddress {
@@ -18,7 +19,7 @@ export interface ListenAddress {
 export function listen(server: Server, at: ListenAddress): Promise<ListenAddress> {
   return new Promise((resolve, reject) => {
     const onError = (cause: Error): void => {
-      const message = `cannot listen on ${at.host} port ${at.port}`;
+      const message = withSystemCode(`cannot listen on ${at.host} port ${at.port}`, cause);
       reject(new KvEventsError("listen_failed", message, { cause }));
     };
     server.once("error", onError);

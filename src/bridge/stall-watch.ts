@@ -19,11 +19,13 @@ export class StallWatch {
     this.awakeFromMs = nowMs;
   }
 
-  /** The process runs; at least every `LIMITS.stallMs` / 2. */
-  turn(nowMs: number): void {
-    if (this.isStalled(nowMs)) this.awakeFromMs = nowMs + LIMITS.wakeGraceMs.value;
+  /** The process runs; at least every `LIMITS.stallMs` / 2. Returns how long it stood still; 0 = it did not. */
+  turn(nowMs: number): number {
+    const stalledMs = this.isStalled(nowMs) ? nowMs - this.lastTurnMs : 0;
+    if (stalledMs > 0) this.awakeFromMs = nowMs + LIMITS.wakeGraceMs.value;
     this.lastTurnMs = nowMs;
     this.isKnownAwake = this.isAwake(nowMs);
+    return stalledMs;
   }
 
   /** False from the end of a stall until the sockets had their time to speak. */

@@ -17,7 +17,7 @@ import {
 import { createServer as createTcp, type Server, type Socket } from "node:net";
 import type { connectNodeAdapter } from "@connectrpc/connect-node";
 import { KvEventsError, LIMITS } from "@kv-group-bridge/protocol";
-import type { Timers } from "@kv-group-bridge/runtime";
+import { type Timers, withSystemCode } from "@kv-group-bridge/runtime";
 
 /** Where a server listens. */
 export interface ListenAddress {
@@ -183,7 +183,7 @@ function createSecure(handler: Handler, tls: ServerTls): Http2SecureServer {
 export function listen(server: Server, at: ListenAddress): Promise<ListenAddress> {
   return new Promise((resolve, reject) => {
     const fail = (cause?: unknown): void => {
-      const message = `cannot listen on ${at.host} port ${at.port}`;
+      const message = withSystemCode(`cannot listen on ${at.host} port ${at.port}`, cause);
       reject(new KvEventsError("listen_failed", message, { cause }));
     };
     server.once("error", fail);

@@ -33,4 +33,5 @@ export { type Randomness, systemRandomness } from "./random.ts";
 export { RateLimitedLog, type RateLimitOptions } from "./rate-limited-log.ts";
 export { REDACTED, redactFields } from "./redact.ts";
 export { type AuthorityRequest, repairAuthority } from "./request-authority.ts";
+export { systemCode, withSystemCode } from "./system-code.ts";
 export { readTlsFiles, type TlsFiles, type TlsMaterial, type TlsResult } from "./tls.ts";

@@ -252,7 +252,13 @@ test("a process that stood still does not say that its engine is there before it
   };
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs };
   const { endpoint } = await engine();
-  const { client } = await run({ ranks: [rank(0, endpoint)] }, { timers, clock });
+  const lines: unknown[] = [];
+  const log: Log = {
+    ...silentLog,
+    warn: (fields, message) => lines.push({ ...fields, message }),
+    child: () => silentLog,
+  };
+  const { client } = await run({ ranks: [rank(0, endpoint)] }, { timers, clock, log });
   const isConnected = async (): Promise<boolean | undefined> =>
     (await client.describe({})).ranks[0]?.isEngineConnected;
   while ((await isConnected()) !== true);
@@ -274,6 +280,32 @@ test("a process that stood still does not say that its engine is there before it
   turnAfter(LIMITS.wakeGraceMs.value);
   await until(() => told().at(-1) === true);
   expect(await isConnected()).toBe(true);
+  const message = expect.stringContaining("stood still");
+  expect(lines).toEqual([{ stalledMs: LIMITS.stallMs.value + 1, message }]);
+  turnAfter(LIMITS.stallMs.value + 1);
+  expect(lines.length, "once a minute").toBe(1);
+});
+
+test("a start that takes long, as with a large checkpoint, is no standstill", async () => {
+  const lines: string[] = [];
+  const log: Log = { ...silentLog, warn: (_, message) => lines.push(message), child: () => log };
+  const beginsMs = [0];
+  const startedMs = LIMITS.stallMs.value * 10;
+  const monotonicMs = (): number => beginsMs.shift() ?? startedMs;
+  const turns: (() => void)[] = [];
+  const timers: Timers = {
+    after: (delayMs, action) => systemTimers.after(delayMs, action),
+    every: (periodMs, action) => {
+      if (periodMs === LIMITS.stallMs.value / 4) turns.push(action);
+      return () => {};
+    },
+  };
+  const clock = { nowMs: () => startedMs, monotonicMs };
+  await run({ ranks: [rank(0, await freeEndpoint())] }, { timers, clock, log });
+  expect(beginsMs).toEqual([]);
+  for (const turn of turns) turn();
+  expect(turns.length).toBe(1);
+  expect(lines).toEqual([]);
 });
 
 test("close ends streams with UNAVAILABLE, frees all ports, and may be called twice", async () => {
@@ -301,7 +333,8 @@ test("a bridge that cannot open leaves nothing open", async () => {
     ranks: [rank(0, endpoint)],
     listen: { host: "127.0.0.1", port, tls: undefined },
   });
-  await expect(taken).rejects.toMatchObject({ code: "listen_failed" });
+  const message = expect.stringContaining("EADDRINUSE");
+  await expect(taken).rejects.toMatchObject({ code: "listen_failed", message });
   const twice = run({ ranks: [rank(0, endpoint), rank(0, endpoint)] });
   await expect(twice).rejects.toMatchObject({ code: "config_invalid" });
   await expect(run({})).rejects.toMatchObject({ code: "config_invalid" });

@@ -140,6 +140,24 @@ describe("docs/errors.md", () => {
   });
 });
 
+test("a table that refers to an error code names one that has a section", () => {
+  const referring = tableRows(errors, "subscription-errors").filter((row) =>
+    row.includes("as the error code"),
+  );
+  expect(referring.length).toBeGreaterThan(0);
+  for (const [name = ""] of referring) expect(ERROR_CODES).toContain(name.replaceAll("`", ""));
+});
+
+test.each(filesBelow("docs").filter((path) => path.endsWith(".md")))(
+  "%s has no rule in the middle of a table",
+  (path) => {
+    const lines = readText(path).split("\n");
+    const isRule = (line = "") => /^\|( -+ \|)+$/.test(line);
+    const stray = lines.filter((line, i) => isRule(line) && (lines[i - 2] ?? "").startsWith("|"));
+    expect(stray).toEqual([]);
+  },
+);
+
 describe("docs/examples", () => {
   test("compile against the public names of the gateway", () => {
     const run = spawnSync(

@@ -9,7 +9,7 @@ test("a process that runs is awake", () => {
   const watch = new StallWatch(0);
   for (let nowMs = 0; nowMs < 10 * stallMs; nowMs += stallMs / 2) {
     expect(watch.isAwake(nowMs + stallMs / 2)).toBe(true);
-    watch.turn(nowMs);
+    expect(watch.turn(nowMs)).toBe(0);
   }
 });
 
@@ -18,9 +18,9 @@ test("after a stall it claims nothing, before its first turn and until the socke
   const wokeMs = stallMs + 1;
   expect(watch.isAwake(stallMs)).toBe(true);
   expect(watch.isAwake(wokeMs)).toBe(false);
-  watch.turn(wokeMs);
+  expect(watch.turn(wokeMs)).toBe(wokeMs);
   expect(watch.isAwake(wokeMs)).toBe(false);
-  watch.turn(wokeMs + graceMs / 2);
+  expect(watch.turn(wokeMs + graceMs / 2)).toBe(0);
   expect(watch.isAwake(wokeMs + graceMs - 1)).toBe(false);
   expect(watch.isAwake(wokeMs + graceMs)).toBe(true);
 });

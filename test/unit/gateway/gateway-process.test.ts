@@ -165,6 +165,7 @@ test("what was opened is closed again when a later part fails", async () => {
   const first = await run();
   const { port } = first.address;
   expect(await codeOf(run({ listen: { host: HOST, port } }))).toBe("listen_failed");
+  await expect(run({ listen: { host: HOST, port } })).rejects.toThrow("EADDRINUSE");
   expect(await codeOf(run({ health: { host: HOST, port } }))).toBe("listen_failed");
   const twice = { name: "w", url: "http://127.0.0.1:9" };
   expect(await codeOf(run({ workers: [twice, twice] }))).toBe("worker_exists");

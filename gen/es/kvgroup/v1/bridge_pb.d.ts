@@ -134,7 +134,7 @@ export declare type SubscribeResponse = Message<"kvgroup.v1.SubscribeResponse"> 
   message: {
     /**
      * First message, and again whenever the subscriber must begin anew (new epoch, queue overflow). Everything
-     * known of the rank is forgotten on receipt.
+     * known of the rank is forgotten on receipt, unless it says `is_resumed`.
      *
      * @generated from field: kvgroup.v1.Start start = 1;
      */
@@ -245,8 +245,8 @@ export declare type Start = Message<"kvgroup.v1.Start"> & {
   projection: Projection;
 
   /**
-   * True while the bridge has a live connection to the engine's publisher. After a loss only once a batch has shown
-   * that the engine goes on where it was.
+   * True while the bridge has a live connection to the engine's publisher, and nothing says that the engine is dead or
+   * that the bridge stood still. Whether it is the same engine after a loss is proved while `is_catching_up`.
    *
    * @generated from field: bool is_engine_connected = 8;
    */
@@ -501,8 +501,8 @@ export declare type Heartbeat = Message<"kvgroup.v1.Heartbeat"> & {
   cursor?: Cursor | undefined;
 
   /**
-   * True while the bridge has a live connection to the engine's publisher. After a loss only once a batch has shown
-   * that the engine goes on where it was.
+   * True while the bridge has a live connection to the engine's publisher, and nothing says that the engine is dead or
+   * that the bridge stood still. Whether it is the same engine after a loss is proved while `is_catching_up`.
    *
    * @generated from field: bool is_engine_connected = 2;
    */
@@ -612,7 +612,7 @@ export declare type RankDescription = Message<"kvgroup.v1.RankDescription"> & {
   engine?: EngineDescription | undefined;
 
   /**
-   * True while there is a live connection to the engine's publisher.
+   * As in Start.
    *
    * @generated from field: bool is_engine_connected = 5;
    */
@@ -633,7 +633,7 @@ export declare type RankDescription = Message<"kvgroup.v1.RankDescription"> & {
   subscribers: number;
 
   /**
-   * Blocks held (group and medium counted apart), placed and unplaced.
+   * Blocks held whose place is known; group and medium are counted apart.
    *
    * @generated from field: uint64 placed_blocks = 8;
    */
@@ -750,7 +750,7 @@ export declare const BridgeService: GenService<{
   /**
    * Follows one rank. The first message is always `start`. The stream ends only by an error, by the client
    * or by the bridge's shutdown (UNAVAILABLE). Errors: NOT_FOUND (no such rank), INVALID_ARGUMENT (unknown
-   * projection), FAILED_PRECONDITION (key scheme or seed differs), PERMISSION_DENIED (projection not allowed),
+   * projection, or a cursor without an epoch), FAILED_PRECONDITION (key scheme or seed differs), PERMISSION_DENIED (projection not allowed),
    * RESOURCE_EXHAUSTED (too many subscribers).
    *
    * @generated from rpc kvgroup.v1.BridgeService.Subscribe

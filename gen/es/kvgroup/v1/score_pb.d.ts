@@ -342,7 +342,7 @@ export enum AnswerState {
   EXACT = 1,
 
   /**
-   * Equal if the assumptions hold that `reasons` names.
+   * As EXACT if the assumptions hold that `reasons` names, or as LOWER_BOUND if reasons of that are among them.
    *
    * @generated from enum value: ANSWER_STATE_ASSUMED = 2;
    */
@@ -356,7 +356,7 @@ export enum AnswerState {
   LOWER_BOUND = 3,
 
   /**
-   * The view is old or the bridge is not reachable; the number is what was known last.
+   * The view is old, or the bridge or its engine is not reachable; the number is what was known last.
    *
    * @generated from enum value: ANSWER_STATE_STALE = 4;
    */
