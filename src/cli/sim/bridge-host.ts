@@ -88,6 +88,11 @@ export class BridgeHost {
     this.options = options;
   }
 
+  /** True while its view is of the past. */
+  get isCatchingUp(): boolean {
+    return this.running?.pipeline.isCatchingUp ?? false;
+  }
+
   /** True between `start` and `kill`. */
   get isAlive(): boolean {
     return this.running !== undefined;
