@@ -10,7 +10,6 @@ import { unreachable } from "@kv-group-bridge/runtime";
 import type { Plant } from "./plant.ts";
 import {
   appliesDuplicates,
-  believesTheAddress,
   dropsHeldBatches,
   ignoresGaps,
   neverNoticesAnotherEngine,
@@ -39,7 +38,6 @@ export const PLANTED_BUGS = [
   "held_dropped_after_fill",
   "overflow_without_start",
   "loss_untold",
-  "address_believed",
 ] as const;
 
 /** One of `PLANTED_BUGS`. */
@@ -76,8 +74,6 @@ export function plantedBug(name: PlantedBug): Plant {
       };
     case "loss_untold":
       return { stream: claimsConnection };
-    case "address_believed":
-      return { pipeline: believesTheAddress };
     default:
       return unreachable(name, "every bug is planted");
   }

@@ -17,8 +17,6 @@ interface Order {
   isNext(sequence: SequenceNumber): boolean;
   comparePast(batch: Batch): string;
   drain(): void;
-  isTied: boolean;
-  isPast(sequence: SequenceNumber): boolean;
   readonly last: SequenceNumber | undefined;
   readonly expected: SequenceNumber;
   lastSequence: SequenceNumber | undefined;
@@ -42,21 +40,6 @@ function gateOf(pipeline: RankPipeline): Gate {
 /** A batch beyond a gap is taken for the next one. */
 export function ignoresGaps(pipeline: RankPipeline): void {
   gateOf(pipeline).order.isNext = () => true;
-}
-
-/** Live and replay socket are taken to lead to one process. */
-export function believesTheAddress(pipeline: RankPipeline): void {
-  const { order } = gateOf(pipeline);
-  const drain = order.drain.bind(order);
-  const isPast = order.isPast.bind(order);
-  order.isPast = (sequence) => {
-    order.isTied = true;
-    return isPast(sequence);
-  };
-  order.drain = () => {
-    order.isTied = true;
-    drain();
-  };
 }
 
 /** The end marker of a reply proves that nothing is missing: what is held follows at once. */
