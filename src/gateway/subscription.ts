@@ -86,6 +86,8 @@ export class Subscription {
   private error: SubscriptionError | undefined = undefined;
   private attempts = 0;
   private lastContactMs = 0;
+  /** What comes first after a silence may have been under way all the while: a bridge that stood still. */
+  private doubtedUntilMs = 0;
   private liveSinceMs = 0;
   private isSilent = false;
   /** The last stream was refused because of its cursor, and no start has come since. */
@@ -109,7 +111,8 @@ export class Subscription {
   /** What a view behind this stream suffers from at `nowMs`; undefined = nothing. */
   trouble(nowMs: number): StreamTrouble {
     if (!this.hasStream() || this.current === "connecting") return "disconnected";
-    return nowMs - this.lastContactMs >= this.options.staleAfterMs ? "silent" : undefined;
+    const isDoubted = nowMs < this.doubtedUntilMs;
+    return isDoubted || this.isOverdue(nowMs) ? "silent" : undefined;
   }
 
   /** Takes one input at `nowMs` (monotonic milliseconds) and returns what to do. */
@@ -137,6 +140,10 @@ export class Subscription {
     }
   }
 
+  private isOverdue(nowMs: number): boolean {
+    return nowMs - this.lastContactMs >= this.options.staleAfterMs;
+  }
+
   private hasStream(): boolean {
     return this.current !== "stopped" && this.current !== "backoff";
   }
@@ -144,6 +151,7 @@ export class Subscription {
   private connect(nowMs: number): readonly SubscriptionOutput[] {
     this.current = "connecting";
     this.lastContactMs = nowMs;
+    this.doubtedUntilMs = 0;
     this.isSilent = false;
     return [
       { type: "set_timer", delayMs: LIMITS.connectTimeoutMs.value },
@@ -153,6 +161,7 @@ export class Subscription {
   }
 
   private progress(progress: MessageProgress, nowMs: number): readonly SubscriptionOutput[] {
+    if (this.isOverdue(nowMs)) this.doubtedUntilMs = nowMs + LIMITS.wakeGraceMs.value;
     this.lastContactMs = nowMs;
     const wasSilent = this.isSilent;
     this.isSilent = false;

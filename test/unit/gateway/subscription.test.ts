@@ -224,11 +224,24 @@ test("trouble tells a missing stream from a silent one", () => {
   }
 });
 
+test("what comes first after a silence does not end it; what comes after the grace does", () => {
+  const subscription = at("live");
+  const graceMs = LIMITS.wakeGraceMs.value;
+  const wokeMs = STALE_MS + 1;
+  outputs(subscription, message("none"), wokeMs);
+  expect(subscription.trouble(wokeMs)).toBe("silent");
+  outputs(subscription, message("none"), wokeMs + graceMs - 1);
+  expect(subscription.trouble(wokeMs + graceMs - 1)).toBe("silent");
+  expect(subscription.trouble(wokeMs + graceMs)).toBeUndefined();
+});
+
 test("silence is told once, its end too, and twice the time ends the stream", () => {
   const subscription = at("live");
   expect(outputs(subscription, TIMER, STALE_MS)).toBe("set_timer 1000, state_changed");
   expect(outputs(subscription, message("none"), STALE_MS + 1)).toBe("state_changed");
-  expect(subscription.trouble(STALE_MS + 1)).toBeUndefined();
+  expect(subscription.trouble(STALE_MS + 1), "it may have been under way all the while").toBe(
+    "silent",
+  );
   expect(outputs(subscription, TIMER, 2 * STALE_MS)).toBe("set_timer 1");
   expect(outputs(subscription, TIMER, 2 * STALE_MS + 1)).toBe("set_timer 1000, state_changed");
   expect(outputs(subscription, TIMER, 3 * STALE_MS + 1)).toBe(BACKOFF);
