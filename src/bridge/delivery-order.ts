@@ -106,8 +106,11 @@ export class DeliveryOrder {
 
   /** Ends the epoch if this is older than its first batch, and so can be had after all; gives whether it did. */
   beginAgainBefore(sequence: SequenceNumber): boolean {
-    if (!this.beginsAfter(sequence)) return false;
+    const last = this.lastSequence;
+    if (last === undefined || !this.beginsAfter(sequence)) return false;
     this.endEpoch("lost");
+    // What was delivered is known to be published: until it is delivered again there is a hole.
+    this.held.noteSeen(last);
     this.digests.clear();
     this.untie();
     return true;

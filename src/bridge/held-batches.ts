@@ -84,6 +84,13 @@ export class HeldBatches {
     this.bytes += batch.payload.length;
   }
 
+  /** This number is known to be published, though nothing is held under it. */
+  noteSeen(sequence: SequenceNumber): void {
+    if (this.topSequence !== undefined && this.topSequence >= sequence) return;
+    this.topSequence = sequence;
+    this.topEra = OF_REPLAY;
+  }
+
   /** Takes the batch with this number out. */
   take(sequence: SequenceNumber): GateBatch | undefined {
     const held = this.held.get(sequence);

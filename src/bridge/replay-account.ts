@@ -61,7 +61,7 @@ export class ReplayAccount {
     this.top = undefined;
     this.hasHole = false;
     this.isAnchored = last === undefined;
-    this.expected = expected;
+    this.expected = isReaching ? FIRST_SEQUENCE : expected;
     if (last === undefined || isReaching) return FIRST_SEQUENCE;
     return sequenceBefore(last, LIMITS.replayOverlapBatches.value - 1);
   }

@@ -323,6 +323,7 @@ export class SequenceGate {
     this.replay.isOwed = false;
     if (!this.order.beginsAfter(FIRST_SEQUENCE)) return;
     this.isReaching = true;
+    this.replay.beginRange();
     this.ask();
   }
 

@@ -441,6 +441,23 @@ describe("a replay socket that was given up and works again", () => {
     expect(told.step(...range(0, 7).map((n) => replayed(n)), ENDED), "once").toEqual([PROBE]);
   });
 
+  test("and breaks off again has left a hole: it is asked on, and given up only as any other", () => {
+    const told = withoutReplay();
+    told.step(TIMER, ...known, ENDED);
+    expect(told.step(replayed(0), replayed(1), FAILED)).toEqual([
+      "lost 0",
+      "a0",
+      "a1",
+      `wait ${LIMITS.replayPauseMs.value}`,
+    ]);
+    expect(told.gate.isCatchingUp, "6 is known to be published").toBe(true);
+    expect(told.step(TIMER, ...range(0, 6).map((n) => replayed(n)), ENDED)).toEqual([
+      "ask 0",
+      ...range(2, 6).map((n) => `a${n}`),
+      PROBE,
+    ]);
+  });
+
   test("that has nothing older changes nothing", () => {
     const told = withoutReplay();
     told.step(TIMER, ...known, ENDED);
