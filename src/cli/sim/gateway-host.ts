@@ -152,9 +152,11 @@ export class GatewayHost {
     return { epoch: this.epoch, sequence: status.sequenceNumber };
   }
 
-  /** True unless the process has a view with another cursor, or takes a snapshot. */
+  /** True unless the process has a view with another cursor, takes a snapshot, or has only just heard again. */
   isAt(cursor: GatewayClaim | undefined): boolean {
-    if (this.running?.gateway.workers()[0]?.subscriptionState === "snapshot") return false;
+    const rank = this.running?.gateway.workers()[0];
+    if (rank?.subscriptionState === "snapshot") return false;
+    if (rank?.subscriptionState === "live" && rank.reasons.includes("silent")) return false;
     const claim = this.claim();
     if (claim === undefined || cursor === undefined) return true;
     return claim.epoch === cursor.epoch && claim.sequence === cursor.sequence;
