@@ -170,7 +170,8 @@ export class BridgeHost {
     if (running === undefined) return;
     countBridge(running, this.options.coverage);
     // A paused process dies without a word.
-    if (!this.isPaused) this.options.shelf.ended(processOf(running));
+    if (this.isPaused) this.options.shelf.died();
+    else this.options.shelf.ended(processOf(running));
     this.running = undefined;
     this.applied = undefined;
     this.isPaused = false;

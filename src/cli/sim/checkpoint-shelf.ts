@@ -73,6 +73,11 @@ export class CheckpointShelf {
     this.cut = undefined;
   }
 
+  /** The process dies without a word: what it was writing is never finished. */
+  died(): void {
+    this.cut = undefined;
+  }
+
   /** What the next process finds: undefined = nothing that it can use. */
   find(options: RankPipelineOptions): Checkpoint | undefined {
     const { coverage, dice } = this.options;

@@ -156,7 +156,10 @@ export class GatewayHost {
   isAt(cursor: GatewayClaim | undefined): boolean {
     const rank = this.running?.gateway.workers()[0];
     if (rank?.subscriptionState === "snapshot") return false;
-    if (rank?.subscriptionState === "live" && rank.reasons.includes("silent")) return false;
+    const isUnderWay = (["silent", "catching_up"] as const).some((why) =>
+      rank?.reasons.includes(why),
+    );
+    if (rank?.subscriptionState === "live" && isUnderWay) return false;
     const claim = this.claim();
     if (claim === undefined || cursor === undefined) return true;
     return claim.epoch === cursor.epoch && claim.sequence === cursor.sequence;
