@@ -53,8 +53,13 @@ export class HttpListener {
   private readonly undecided = new Set<Socket>();
   private readonly kept = new KeptConnections();
 
-  /** Fails with `tls_invalid`. Does not listen. */
-  constructor(handle: Handler, tls: ServerTls | undefined, timers: Timers) {
+  /** Fails with `tls_invalid`. Does not listen. `silenceMs`: bound of silence on a cleartext HTTP/1.1 connection. */
+  constructor(
+    handle: Handler,
+    tls: ServerTls | undefined,
+    timers: Timers,
+    silenceMs = LIMITS.http1SilenceMs.value,
+  ) {
     this.timers = timers;
     const handler: Handler = (request, response) => {
       // An HTTP/2 session ends by itself, and its socket must not be touched.
@@ -63,6 +68,7 @@ export class HttpListener {
     };
     if (tls === undefined) {
       const http1 = createHttp1(handler);
+      http1.timeout = silenceMs;
       const http2 = createHttp2(
         { settings: { maxConcurrentStreams: MAX_STREAMS_PER_SESSION } },
         handler,

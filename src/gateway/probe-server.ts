@@ -7,6 +7,7 @@
  * here.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { LIMITS } from "@kv-group-bridge/protocol";
 import type { Metrics } from "@kv-group-bridge/runtime";
 import { type ListenAddress, listen } from "./http-listener.ts";
 
@@ -29,6 +30,7 @@ export async function startProbeServer(
     answer(request, response, metrics, isReady).catch(() => response.destroy());
   });
   server.maxConnections = MAX_CONNECTIONS;
+  server.timeout = LIMITS.http1SilenceMs.value;
   const address = await listen(server, at);
   return {
     address,

@@ -218,6 +218,12 @@ export const LIMITS = {
     "longest pause after failed subscriptions",
     "the pause stays there",
   ),
+  http1SilenceMs: limit(
+    60_000,
+    "milliseconds",
+    "a request over HTTP/1.1 that is sent in part and never goes on; Node bounds it for servers that listen themselves",
+    "the connection is destroyed",
+  ),
   connectTimeoutMs: limit(
     10_000,
     "milliseconds",
