@@ -5,8 +5,8 @@
  * Refuses: nothing.
  * Does not do: decide about frames or subscribers, or start its own timers.
  */
-import type { RankDescription } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
-import type { DpRank, Epoch, KeyedHasher, ResumePoint } from "@kv-group-bridge/protocol";
+import type { Heartbeat, RankDescription } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
+import type { DpRank, Epoch, KeyedHasher } from "@kv-group-bridge/protocol";
 import {
   type Clock,
   type Log,
@@ -17,7 +17,7 @@ import {
 import { type Arrival, ArrivalWatch, arrivalHint } from "./arrival-watch.ts";
 import type { CheckpointFile } from "./checkpoint-file.ts";
 import { CheckpointKeeper } from "./checkpoint-keeper.ts";
-import type { Checkpoint } from "./checkpoint-reader.ts";
+import { type Checkpoint, checkpointFloor } from "./checkpoint-reader.ts";
 import type { EngineConfig } from "./engine-config.ts";
 import type { EndpointMode } from "./engine-endpoint.ts";
 import { FanOut } from "./fan-out.ts";
@@ -137,7 +137,7 @@ export class BridgeRank implements ServedRank {
     this.fanOut = new FanOut({
       view: this.pipeline,
       instance: options.instance,
-      resumeFloor: resumeFloor(options.checkpoints?.found),
+      resumeFloor: checkpointFloor(options.checkpoints?.found),
       heartbeatIntervalMs: options.heartbeatIntervalMs,
       ...(options.queueBytes === undefined ? {} : { queueBytes: options.queueBytes }),
       ...(options.maxSubscribers === undefined ? {} : { maxSubscribers: options.maxSubscribers }),
@@ -233,15 +233,17 @@ export class BridgeRank implements ServedRank {
   }
 
   private statusChanged(): void {
-    this.heartbeat();
-    if (this.isProofTold || !this.isConnected || this.pipeline.isCatchingUp) return;
+    const { cursor, isCatchingUp } = this.heartbeat();
+    if (this.isProofTold || !this.isConnected || isCatchingUp) return;
     this.isProofTold = true;
-    if (this.pipeline.epoch !== this.options.checkpoints?.found?.head.epoch) return;
+    if (cursor?.epoch !== this.options.checkpoints?.found?.head.epoch) return;
     this.log.info({}, "the engine proved to be the checkpoint's: its epoch goes on");
   }
 
-  private heartbeat(): void {
-    this.fanOut.heartbeat(this.pipeline.heartbeat(this.options.clock.monotonicMs()));
+  private heartbeat(): Heartbeat {
+    const heartbeat = this.pipeline.heartbeat(this.options.clock.monotonicMs());
+    this.fanOut.heartbeat(heartbeat);
+    return heartbeat;
   }
 
   private reopenLive(): void {
@@ -301,10 +303,4 @@ function replayClient(options: BridgeRankOptions): ReplayClient | undefined {
     timers,
     onBug: (error) => options.onFatal(error),
   });
-}
-
-function resumeFloor(found: Checkpoint | undefined): ResumePoint | undefined {
-  if (found === undefined) return undefined;
-  const { epoch, instance, gate } = found.head;
-  return { cursor: { epoch, sequence: gate.last }, instance };
 }

@@ -6,7 +6,14 @@
  * Does not do: touch a mirror before all of it is known to be sound, or judge whether the engine is the same.
  */
 import { createHash } from "node:crypto";
-import { type BlockHash, type DpRank, LIMITS, ok, type Result } from "@kv-group-bridge/protocol";
+import {
+  type BlockHash,
+  type DpRank,
+  LIMITS,
+  ok,
+  type Result,
+  type ResumePoint,
+} from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
 import { type Block, keyTextOf, type Slot } from "./block.ts";
 import { ByteSource } from "./byte-source.ts";
@@ -47,6 +54,13 @@ export interface Checkpoint {
   readonly blockCount: number;
   /** Gives the blocks to a mirror, once: they are the mirror's then. */
   restore(mirror: RestoreTarget): void;
+}
+
+/** Up to where a process that begins from a checkpoint has the history of the one that wrote it. */
+export function checkpointFloor(checkpoint: Checkpoint | undefined): ResumePoint | undefined {
+  if (checkpoint === undefined) return undefined;
+  const { epoch, instance, gate } = checkpoint.head;
+  return { cursor: { epoch, sequence: gate.last }, instance };
 }
 
 type Answer<T> = Result<T, CheckpointRefusal>;

@@ -8,6 +8,7 @@
 import type { SequenceNumber } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
 import type { GateBatch } from "./gate-step.ts";
+import type { Likeness } from "./payload-digests.ts";
 
 /** Both bounds. */
 export interface HeldLimits {
@@ -58,7 +59,7 @@ export class HeldBatches {
   }
 
   /** Whether a payload held under `sequence` is this one. */
-  compare(batch: GateBatch): "equal" | "differs" | "unknown" {
+  compare(batch: GateBatch): Likeness {
     const known = this.held.get(batch.sequence)?.batch;
     if (known === undefined) return "unknown";
     return known.digest === batch.digest ? "equal" : "differs";
@@ -66,10 +67,7 @@ export class HeldBatches {
 
   /** Keeps a copy; `era` is the number of the last replay request made, or OF_REPLAY. */
   add(batch: GateBatch, era: number): void {
-    if (this.topSequence === undefined || batch.sequence > this.topSequence) {
-      this.topSequence = batch.sequence;
-      this.topEra = era;
-    }
+    this.seen(batch.sequence, era);
     const known = this.held.get(batch.sequence);
     if (known !== undefined) {
       if (era === OF_REPLAY) known.era = era;
@@ -86,9 +84,7 @@ export class HeldBatches {
 
   /** This number is known to be published, though nothing is held under it. */
   noteSeen(sequence: SequenceNumber): void {
-    if (this.topSequence !== undefined && this.topSequence >= sequence) return;
-    this.topSequence = sequence;
-    this.topEra = OF_REPLAY;
+    this.seen(sequence, OF_REPLAY);
   }
 
   /** Takes the batch with this number out. */
@@ -111,10 +107,9 @@ export class HeldBatches {
 
   /** True when `dropForeign` would drop something. */
   hasForeign(era: number, last: SequenceNumber | undefined): boolean {
-    for (const [sequence, { era: arrived }] of this.held) {
-      if (arrived < era && (last === undefined || sequence > last)) return true;
-    }
-    return this.isTopForeign(era, last);
+    for (const [sequence, held] of this.held)
+      if (isForeign(sequence, held.era, era, last)) return true;
+    return isForeign(this.topSequence, this.topEra, era, last);
   }
 
   /**
@@ -123,26 +118,15 @@ export class HeldBatches {
    */
   dropForeign(era: number, last: SequenceNumber | undefined): number {
     let dropped = 0;
-    for (const [sequence, { era: arrived }] of this.held) {
-      if (arrived >= era || (last !== undefined && sequence <= last)) continue;
+    for (const [sequence, held] of this.held) {
+      if (!isForeign(sequence, held.era, era, last)) continue;
       this.take(sequence);
       dropped += 1;
     }
-    if (this.isTopForeign(era, last)) {
-      dropped = Math.max(dropped, 1);
-      this.topSequence = undefined;
-      for (const [sequence, { era: arrived }] of this.held) {
-        if (this.topSequence !== undefined && sequence <= this.topSequence) continue;
-        this.topSequence = sequence;
-        this.topEra = arrived;
-      }
-    }
-    return dropped;
-  }
-
-  private isTopForeign(era: number, last: SequenceNumber | undefined): boolean {
-    if (this.topSequence === undefined || this.topEra >= era) return false;
-    return last === undefined || this.topSequence > last;
+    if (!isForeign(this.topSequence, this.topEra, era, last)) return dropped;
+    this.topSequence = undefined;
+    for (const [sequence, held] of this.held) this.seen(sequence, held.era);
+    return Math.max(dropped, 1);
   }
 
   /** Drops what came live; gives whether there was any. */
@@ -172,4 +156,20 @@ export class HeldBatches {
     invariant(this.held.size <= this.limits.batches, "held batches are bounded");
     invariant(bytes <= this.limits.bytes, "held bytes are bounded");
   }
+
+  private seen(sequence: SequenceNumber, era: number): void {
+    if (this.topSequence !== undefined && sequence <= this.topSequence) return;
+    this.topSequence = sequence;
+    this.topEra = era;
+  }
+}
+
+/** It came live before request `era`, and lies beyond `last`. */
+function isForeign(
+  sequence: SequenceNumber | undefined,
+  arrived: number,
+  era: number,
+  last: SequenceNumber | undefined,
+): boolean {
+  return sequence !== undefined && arrived < era && (last === undefined || sequence > last);
 }

@@ -5,7 +5,7 @@ export {
   runBridge,
 } from "./bridge-process.ts";
 export { rankFingerprint } from "./checkpoint-fingerprint.ts";
-export { type Checkpoint, readCheckpoint } from "./checkpoint-reader.ts";
+export { type Checkpoint, checkpointFloor, readCheckpoint } from "./checkpoint-reader.ts";
 export { CheckpointWriter } from "./checkpoint-writer.ts";
 export { parseEngineDescription } from "./config-engine.ts";
 export {

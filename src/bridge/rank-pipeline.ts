@@ -109,8 +109,7 @@ export class RankPipeline implements RankView {
   private readonly writer: BatchWriter;
   private readonly applier: EventApplier;
   private readonly counts = new Counters();
-  /** The present epoch. */
-  epoch: Epoch;
+  private epoch: Epoch;
   private completeness = Completeness.INCOMPLETE;
   private isConnected = false;
   private nowMs = 0;

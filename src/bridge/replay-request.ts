@@ -95,7 +95,7 @@ export class ReplayRequest {
   private open(): Dealer | undefined {
     if (this.isOver) return undefined;
     this.socket = new Dealer({
-      // Unbounded: at a bound libzmq would stop reading, and the engine's ROUTER drop what is left.
+      // At the bound libzmq stops reading: a newer engine waits, an older one drops and the hole is asked again.
       receiveHighWaterMark: LIMITS.replayReceiveHighWaterMark.value,
       maxMessageSize: this.options.maxFrameBytes ?? LIMITS.frameBytes.value,
       reconnectInterval: LIMITS.reconnectMinMs.value,

@@ -2,7 +2,7 @@
  * What it is: whether a rank's replay socket and its live socket lead to the same engine, as far as their words tell.
  * Owns: how often replies contradicted the live socket since they last agreed with it.
  * Refuses: nothing.
- * Does not do: compare batches, or decide what follows (the gate does).
+ * Does not do: compare payloads, or decide what follows (the gate does).
  */
 import { LIMITS } from "@kv-group-bridge/protocol";
 import type { HeldBatches } from "./held-batches.ts";

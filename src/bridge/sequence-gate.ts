@@ -153,7 +153,7 @@ export class SequenceGate {
     const isNext = order.isNext(batch.sequence);
     // What begins a history is of its process.
     if (isNext && order.last === undefined) order.isTied = true;
-    if (this.order.canReplay && !(isNext && order.isTied)) {
+    if (order.canReplay && !(isNext && order.isTied)) {
       order.held.add(batch, this.replay.era);
       this.replay.beginRange();
       if (this.isProbing && !this.trust.isRefuted) this.beginCatchingUp();
@@ -165,16 +165,16 @@ export class SequenceGate {
   }
 
   private liveWhileCatchingUp(batch: GateBatch): void {
-    const likeness = this.order.held.compare(batch);
-    const isBackwards = this.liveSpan.reaches(batch.sequence);
     const { order, replay } = this;
+    const likeness = order.held.compare(batch);
+    const isBackwards = this.liveSpan.reaches(batch.sequence);
     if (likeness === "equal") {
       if (replay.isAnchored) this.liveAgain();
       else this.out.push({ type: "duplicate" });
     } else if (likeness === "differs" || isBackwards) this.restartedBy(batch);
     else if (order.isTied && replay.isAnchored && batch.sequence === order.expected) {
-      this.order.deliver(batch);
-    } else this.order.held.add(batch, this.replay.era);
+      order.deliver(batch);
+    } else order.held.add(batch, replay.era);
   }
 
   private replayed(batch: GateBatch): void {

@@ -9,6 +9,7 @@
 import {
   type Checkpoint,
   CheckpointWriter,
+  checkpointFloor,
   FanOut,
   RankPipeline,
   type RankPipelineOptions,
@@ -16,7 +17,7 @@ import {
   readCheckpoint,
 } from "@kv-group-bridge/bridge";
 import type { Query, RankAnswer } from "@kv-group-bridge/gateway";
-import { KeyedHasher, parseEpoch, type ResumePoint } from "@kv-group-bridge/protocol";
+import { KeyedHasher, parseEpoch } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
 import { type InProcessPathOptions, PathFollower } from "./in-process-path.ts";
 import { type RecordedBatch, RecordedEngine, type ReplayMode } from "./recorded-engine.ts";
@@ -270,7 +271,7 @@ export class FaultyPath {
       ...options.fanOut,
       view: pipeline,
       instance: this.instance,
-      resumeFloor: checkpoint === undefined ? undefined : floorOf(checkpoint),
+      resumeFloor: checkpointFloor(checkpoint),
     });
     this.cancelHeartbeat = world.every(HEARTBEAT_MS, beat);
     return { pipeline, fanOut };
@@ -282,9 +283,4 @@ export class FaultyPath {
     invariant(minted !== undefined, "a minted number is positive");
     return minted;
   }
-}
-
-function floorOf({ head }: Checkpoint): ResumePoint {
-  const { epoch, instance, gate } = head;
-  return { cursor: { epoch, sequence: gate.last }, instance };
 }

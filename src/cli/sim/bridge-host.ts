@@ -7,6 +7,7 @@
 
 import { fromBinary } from "@bufbuild/protobuf";
 import {
+  checkpointFloor,
   type EngineConfig,
   FanOut,
   type RankOutput,
@@ -24,14 +25,7 @@ import {
   type ResumePoint,
 } from "@kv-group-bridge/protocol";
 import { type Clock, invariant, type Timers } from "@kv-group-bridge/runtime";
-import {
-  type BridgeParts,
-  countBridge,
-  floorOf,
-  framesOf,
-  present,
-  processOf,
-} from "./bridge-parts.ts";
+import { type BridgeParts, countBridge, framesOf, present, processOf } from "./bridge-parts.ts";
 import type { CheckpointShelf } from "./checkpoint-shelf.ts";
 import type { Claims } from "./claims.ts";
 import type { Coverage } from "./coverage.ts";
@@ -143,7 +137,7 @@ export class BridgeHost {
     const fanOut: FanOut = new FanOut({
       view: pipeline,
       instance,
-      resumeFloor: floorOf(checkpoint),
+      resumeFloor: checkpointFloor(checkpoint),
       resumeRingBatches: plan.ringBatches,
       heartbeatIntervalMs: HEARTBEAT_MS,
       queueBytes: plan.queueBytes,

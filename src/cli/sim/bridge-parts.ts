@@ -4,7 +4,7 @@
  * Refuses: nothing.
  * Does not do: change anything.
  */
-import type { Checkpoint, FanOut, RankPipeline } from "@kv-group-bridge/bridge";
+import type { FanOut, RankPipeline } from "@kv-group-bridge/bridge";
 import { Projection } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import { parseCursor, type ResumePoint } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
@@ -34,13 +34,6 @@ export function countBridge({ pipeline, fanOut }: BridgeParts, coverage: Coverag
 /** As its checkpoints see it. */
 export function processOf({ pipeline, fanOut }: BridgeParts): CheckpointedProcess {
   return { pipeline, instance: fanOut.instance };
-}
-
-/** Up to where the new process has the history of the one that wrote the checkpoint. */
-export function floorOf(checkpoint: Checkpoint | undefined): ResumePoint | undefined {
-  if (checkpoint === undefined) return undefined;
-  const { epoch, instance, gate } = checkpoint.head;
-  return { cursor: { epoch, sequence: gate.last }, instance };
 }
 
 /** The end of what the running process has. */

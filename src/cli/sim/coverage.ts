@@ -4,42 +4,26 @@
  * Refuses: nothing.
  * Does not do: judge. A run in which a fault never happened proves nothing about it; a test says so.
  */
+import { RATED_FAULTS } from "./fault-plan.ts";
 
 /** Everything that is done to the parties. */
 export const FAULT_KINDS = [
-  "frame_dropped",
-  "burst_dropped",
-  "frame_repeated",
-  "live_cut",
-  "live_blackholed",
+  ...RATED_FAULTS,
   "connection_told_late",
-  "engine_killed",
   "engine_ran_ahead",
   "engine_continued_exactly",
   "live_leads_replay",
   "replay_leads_live",
-  "engine_idle",
-  "removal_unreadable",
   "replay_absent",
-  "replay_dead",
   "replay_refused",
   "replay_slow",
   "replay_hole",
   "replay_end_lost",
   "replay_buffer_small",
-  "bridge_killed",
-  "bridge_paused",
   "checkpoint_last",
   "checkpoint_older",
   "checkpoint_damaged",
   "checkpoint_none",
-  "stream_cut",
-  "stream_half_open",
-  "reader_stopped",
-  "gateway_restarted",
-  "gateway_paused",
-  "worker_removed",
-  "worker_moved",
 ] as const;
 
 /** One of `FAULT_KINDS`. */
