@@ -6,7 +6,7 @@
  */
 import { createHash } from "node:crypto";
 import { type DpRank, KEY_SCHEME_ID, type KeyedHasher, LIMITS } from "@kv-group-bridge/protocol";
-import type { EngineConfig } from "./engine-config.ts";
+import type { EngineConfig, HashingConfig } from "./engine-config.ts";
 import { type MirrorOptions, mirrorOptions } from "./mirror-options.ts";
 
 /** What a checkpoint depends on beside the events themselves. */
@@ -23,7 +23,7 @@ export function checkpointFingerprint(engine: EngineConfig, parts: FingerprintPa
   const { hasher, dpRank, topic, mirror } = parts;
   const groups = [...engine.groups].sort((a, b) => a.groupId - b.groupId);
   const whole = {
-    engine: { ...engine, groups },
+    engine: { ...engine, groups, hashing: hashingText(engine.hashing) },
     keys: [KEY_SCHEME_ID, Buffer.from(hasher.checkValue()).toString("hex")],
     dpRank,
     topic,
@@ -31,6 +31,12 @@ export function checkpointFingerprint(engine: EngineConfig, parts: FingerprintPa
     groupsPerRank: LIMITS.groupsPerRank.value,
   };
   return createHash("sha256").update(JSON.stringify(whole, sorted)).digest("hex");
+}
+
+/** Paths are read from the engine too and may change at any time: they are not part of what a checkpoint depends on. */
+function hashingText(hashing: HashingConfig): unknown {
+  const { isRecognised, algorithm, seedText } = hashing;
+  return { isRecognised, algorithm, seedText };
 }
 
 /** Equal for ranks that may take up each other's checkpoints. */

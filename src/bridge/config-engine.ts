@@ -5,7 +5,13 @@
  * its chunk, sizes that do not divide. The message has the path, never a value.
  * Does not do: read files, or add facts that are not stated.
  */
-import { KvEventsError, LIMITS, parseGroupId } from "@kv-group-bridge/protocol";
+import {
+  HASH_ALGORITHMS,
+  KvEventsError,
+  LIMITS,
+  MAX_LORA_PATHS,
+  parseGroupId,
+} from "@kv-group-bridge/protocol";
 import { z } from "zod";
 import type { EngineConfig, GroupConfig } from "./engine-config.ts";
 
@@ -38,6 +44,13 @@ const engineSchema = z.strictObject({
   digest_bytes: z.int().min(8).max(LIMITS.hashBytes.value).optional(),
   unsupported_reason: text.optional(),
   removal_rule: z.enum(["per_copy", "last_copy"]).default("per_copy"),
+  hash_recognition: z.boolean().default(true),
+  hash_algorithm: z.enum(HASH_ALGORITHMS).optional(),
+  python_hash_seed: text.optional(),
+  lora_paths: z
+    .record(z.string().max(LIMITS.textBytes.value), text)
+    .refine((paths) => Object.keys(paths).length <= MAX_LORA_PATHS, "too many adapters")
+    .default({}),
 });
 
 type StatedEngine = z.infer<typeof engineSchema>;
@@ -67,6 +80,12 @@ export function parseEngineDescription(raw: unknown, root = "engine.description"
     digestBytes: stated.digest_bytes,
     unsupportedReason: stated.unsupported_reason,
     removalRule: stated.removal_rule,
+    hashing: {
+      isRecognised: stated.hash_recognition,
+      algorithm: stated.hash_algorithm,
+      seedText: stated.python_hash_seed,
+      loraPaths: new Map(Object.entries(stated.lora_paths)),
+    },
   };
 }
 

@@ -5,7 +5,7 @@
  * Refuses: nothing.
  * Does not do: learn (engine-facts.ts does).
  */
-import type { EagleBound, GroupId } from "@kv-group-bridge/protocol";
+import type { EagleBound, GroupId, HashAlgorithm } from "@kv-group-bridge/protocol";
 
 /** One group as stated. */
 export interface GroupConfig {
@@ -27,6 +27,25 @@ export interface GroupConfig {
  */
 export type RemovalRule = "per_copy" | "last_copy";
 
+/** What is stated of the engine's block hashes. Undefined = found out from what the engine publishes. */
+export interface HashingConfig {
+  /** False = nothing is ever recomputed. */
+  readonly isRecognised: boolean;
+  readonly algorithm: HashAlgorithm | undefined;
+  /** The engine's PYTHONHASHSEED. */
+  readonly seedText: string | undefined;
+  /** Paths of LoRA adapters by name. */
+  readonly loraPaths: ReadonlyMap<string, string>;
+}
+
+/** Nothing stated. */
+export const UNSTATED_HASHING: HashingConfig = {
+  isRecognised: true,
+  algorithm: undefined,
+  seedText: undefined,
+  loraPaths: new Map(),
+};
+
 /** An engine as stated. */
 export interface EngineConfig {
   readonly vllmVersion: string | undefined;
@@ -45,6 +64,7 @@ export interface EngineConfig {
   readonly digestBytes: number | undefined;
   readonly unsupportedReason: string | undefined;
   readonly removalRule: RemovalRule;
+  readonly hashing: HashingConfig;
 }
 
 /** Nothing stated. */
@@ -62,4 +82,5 @@ export const UNSTATED_ENGINE: EngineConfig = {
   digestBytes: undefined,
   unsupportedReason: undefined,
   removalRule: "per_copy",
+  hashing: UNSTATED_HASHING,
 };

@@ -210,6 +210,7 @@ export class EngineFacts {
       unsupportedReason:
         this.config.unsupportedReason ?? (this.hasTooManyGroups ? TOO_MANY_GROUPS : undefined),
       layoutCertainty: isStated ? "configured" : "assumed",
+      hashScheme: undefined,
     };
   }
 

@@ -8,10 +8,14 @@
 import { type KeyedHasher, PrefixState } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
 
-/** A multimodal item of a prompt: vLLM's identifier and its first placeholder token, from 0. */
+/** A multimodal item of a prompt. */
 export interface MultimodalItem {
+  /** What vLLM hashes. */
   readonly identifier: string;
+  /** First placeholder token, from 0. */
   readonly offset: number;
+  /** Placeholder tokens; absent or 0 = not known. Prefix keys do not need it, the engine's own hashes do. */
+  readonly length?: number | undefined;
 }
 
 const NO_TOKENS = new Uint32Array(0);

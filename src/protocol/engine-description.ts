@@ -13,6 +13,7 @@ import {
   EngineDescription_EagleBound as WireEagleBound,
   type EngineDescription as WireEngineDescription,
 } from "@kv-group-bridge/gen/kvgroup/v1/engine_pb";
+import { type HashSchemeStatus, hashSchemeFromWire, hashSchemeToWire } from "./hash-scheme.ts";
 import { type GroupId, parseGroupId } from "./ids.ts";
 import { LIMITS } from "./limits.ts";
 
@@ -63,6 +64,8 @@ export interface EngineDescription {
   readonly unsupportedReason: string | undefined;
   /** The weakest of S, H, fine mode, look-ahead and dropping. */
   readonly layoutCertainty: Certainty;
+  /** How the engine names its blocks; undefined = the bridge does not say. */
+  readonly hashScheme: HashSchemeStatus | undefined;
 }
 
 const TO_WIRE: Readonly<Record<Certainty, WireCertainty>> = {
@@ -107,6 +110,7 @@ export function engineDescriptionToWire(engine: EngineDescription): WireEngineDe
       : { retentionInterval: engine.retentionInterval }),
     unsupportedReason: engine.unsupportedReason ?? "",
     layoutCertainty: TO_WIRE[engine.layoutCertainty],
+    ...(engine.hashScheme === undefined ? {} : { hashScheme: hashSchemeToWire(engine.hashScheme) }),
   });
 }
 
@@ -151,5 +155,6 @@ export function engineDescriptionFromWire(
     retentionInterval: wire.retentionInterval,
     unsupportedReason: nonEmpty(wire.unsupportedReason),
     layoutCertainty: fromWireCertainty(wire.layoutCertainty),
+    hashScheme: wire.hashScheme === undefined ? undefined : hashSchemeFromWire(wire.hashScheme),
   };
 }

@@ -48,6 +48,24 @@ export {
   type Result,
   refuse,
 } from "./errors.ts";
+export { HashKeys } from "./hash-keys.ts";
+export {
+  type Digest,
+  digestBytesOf,
+  digestOf,
+  type ExtraKeyForm,
+  HASH_ALGORITHMS,
+  HASH_STATES,
+  type HashAlgorithm,
+  type HashScheme,
+  type HashSchemeStatus,
+  type HashState,
+  hashSchemeFromWire,
+  hashSchemeToWire,
+  MAX_LORA_PATHS,
+  SEED_ORIGINS,
+  type SeedOrigin,
+} from "./hash-scheme.ts";
 export {
   type BlockHash,
   blockHashBytes,

@@ -154,6 +154,11 @@ export class KeyedHasher {
     return this.derive("item", [item.identifier, String(item.startTokens)], 3);
   }
 
+  /** A root state that is not one of prompts: STATE_WORDS words. `domain`: a fixed name. */
+  domainWords(domain: string): Uint32Array {
+    return this.derive(domain, [], STATE_WORDS);
+  }
+
   /** Key of the probe tokens 0, 1, 2, 3 in the plain namespace, 8 bytes little-endian. */
   checkValue(): Uint8Array {
     const state = new PrefixState();

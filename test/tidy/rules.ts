@@ -128,6 +128,7 @@ export const ALLOWED_IMPORTS: Readonly<Record<string, readonly string[]>> = {
   runtime: ["node:", "pino", "prom-client"],
   protocol: ["node:crypto", "node:net", "@bufbuild/protobuf", `${SCOPE}gen`, `${SCOPE}runtime`],
   "prefix-index": [`${SCOPE}runtime`],
+  "engine-hash": ["node:crypto", "hash-wasm", `${SCOPE}protocol`, `${SCOPE}runtime`],
   bridge: [
     "node:",
     "zeromq",
@@ -136,6 +137,7 @@ export const ALLOWED_IMPORTS: Readonly<Record<string, readonly string[]>> = {
     "@bufbuild/protobuf",
     "@connectrpc/connect",
     "@connectrpc/connect-node",
+    `${SCOPE}engine-hash`,
     `${SCOPE}gen`,
     `${SCOPE}protocol`,
     `${SCOPE}runtime`,
@@ -146,6 +148,7 @@ export const ALLOWED_IMPORTS: Readonly<Record<string, readonly string[]>> = {
     "@bufbuild/protobuf",
     "@connectrpc/connect",
     "@connectrpc/connect-node",
+    `${SCOPE}engine-hash`,
     `${SCOPE}gen`,
     `${SCOPE}prefix-index`,
     `${SCOPE}protocol`,
@@ -160,6 +163,7 @@ export const ALLOWED_IMPORTS: Readonly<Record<string, readonly string[]>> = {
     "@bufbuild/protobuf",
     "@connectrpc/connect",
     "@connectrpc/connect-node",
+    `${SCOPE}engine-hash`,
     `${SCOPE}gen`,
     `${SCOPE}prefix-index`,
     `${SCOPE}protocol`,
@@ -203,7 +207,7 @@ export const importsInDirection: Rule = (file) => {
       : allowed.includes(packageOf(specifier));
     if (!isAllowed) found.push({ rule: "import direction", where: file.path, what: specifier });
   }
-  if (["protocol", "prefix-index"].includes(packageOf(file.path)))
+  if (["protocol", "prefix-index", "engine-hash"].includes(packageOf(file.path)))
     found.push(...runtimeNames(file));
   return found;
 };

@@ -42,6 +42,7 @@ function engine(
     retentionInterval: undefined,
     unsupportedReason: undefined,
     layoutCertainty: "configured",
+    hashScheme: undefined,
     ...more,
   };
 }

@@ -51,6 +51,7 @@ const UNKNOWN: EngineDescription = {
   retentionInterval: undefined,
   unsupportedReason: undefined,
   layoutCertainty: "assumed",
+  hashScheme: undefined,
 };
 
 const KNOWN: EngineDescription = {
@@ -77,6 +78,7 @@ const KNOWN: EngineDescription = {
   retentionInterval: 0,
   unsupportedReason: "kv_cache_report_mode: full",
   layoutCertainty: "learnt",
+  hashScheme: undefined,
 };
 
 function throughBytes(engine: EngineDescription): EngineDescription | undefined {

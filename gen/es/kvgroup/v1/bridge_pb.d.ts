@@ -7,7 +7,7 @@
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import type { Message } from "@bufbuild/protobuf";
 import type { EngineDescription } from "./engine_pb.js";
-import type { KvGroupBatch, KvGroupEvent } from "./event_pb.js";
+import type { KvGroupBatch, KvGroupEvent, UnplacedBlocks } from "./event_pb.js";
 
 /**
  * Describes the file kvgroup/v1/bridge.proto.
@@ -260,7 +260,7 @@ export declare type Start = Message<"kvgroup.v1.Start"> & {
   heartbeatIntervalMs: number;
 
   /**
-   * Blocks held whose place is not known, as in Batch. They are not in the snapshot.
+   * Blocks held whose place is not known, as in Batch.
    *
    * @generated from field: uint64 unplaced_blocks = 10;
    */
@@ -288,6 +288,13 @@ export declare type Start = Message<"kvgroup.v1.Start"> & {
    * @generated from field: bool has_snapshot = 13;
    */
   hasSnapshot: boolean;
+
+  /**
+   * As in Batch.
+   *
+   * @generated from field: uint64 told_unplaced_blocks = 14;
+   */
+  toldUnplacedBlocks: bigint;
 };
 
 /**
@@ -322,6 +329,13 @@ export declare type SnapshotChunk = Message<"kvgroup.v1.SnapshotChunk"> & {
    * @generated from field: repeated kvgroup.v1.KvGroupEvent events = 3;
    */
   events: KvGroupEvent[];
+
+  /**
+   * What is held without a place, as far as it can be told. See UnplacedBlocks.
+   *
+   * @generated from field: repeated kvgroup.v1.UnplacedBlocks unplaced = 4;
+   */
+  unplaced: UnplacedBlocks[];
 };
 
 /**
@@ -358,7 +372,8 @@ export declare type Batch = Message<"kvgroup.v1.Batch"> & {
   completeness: Completeness;
 
   /**
-   * Blocks held whose place in a prompt is not known; they are not in the stream, so answers can be too low.
+   * Blocks held whose place in a prompt is not known; those that are not told as UnplacedBlocks either can make
+   * answers too low.
    *
    * @generated from field: uint64 unplaced_blocks = 4;
    */
@@ -370,6 +385,13 @@ export declare type Batch = Message<"kvgroup.v1.Batch"> & {
    * @generated from field: bool is_catching_up = 5;
    */
   isCatchingUp: boolean;
+
+  /**
+   * How many of `unplaced_blocks` the stream told as UnplacedBlocks.
+   *
+   * @generated from field: uint64 told_unplaced_blocks = 6;
+   */
+  toldUnplacedBlocks: bigint;
 };
 
 /**
@@ -666,6 +688,13 @@ export declare type RankDescription = Message<"kvgroup.v1.RankDescription"> & {
    * @generated from field: fixed64 instance = 12;
    */
   instance: bigint;
+
+  /**
+   * As in Batch.
+   *
+   * @generated from field: uint64 told_unplaced_blocks = 13;
+   */
+  toldUnplacedBlocks: bigint;
 };
 
 /**

@@ -99,6 +99,156 @@ export declare type KvCacheGroup = Message<"kvgroup.v1.KvCacheGroup"> & {
 export declare const KvCacheGroupSchema: GenMessage<KvCacheGroup>;
 
 /**
+ * How the engine names its blocks, as far as the bridge could reproduce the names that the engine published.
+ *
+ * @generated from message kvgroup.v1.HashScheme
+ */
+export declare type HashScheme = Message<"kvgroup.v1.HashScheme"> & {
+  /**
+   * See State. Every field below means something in PROVEN alone.
+   *
+   * @generated from field: kvgroup.v1.HashScheme.State state = 1;
+   */
+  state: HashScheme_State;
+
+  /**
+   * vLLM's --prefix-caching-hash-algo.
+   *
+   * @generated from field: string algorithm = 2;
+   */
+  algorithm: string;
+
+  /**
+   * Where the seed comes from: "default" (vLLM's fixed text), "configured", "common" (a PYTHONHASHSEED that many use),
+   * "unknown" (random: only chains whose begin was published as bytes can be computed).
+   *
+   * @generated from field: string seed_origin = 3;
+   */
+  seedOrigin: string;
+
+  /**
+   * The digest before the first block (vLLM's NONE_HASH). Empty = not known.
+   *
+   * @generated from field: bytes root_digest = 4;
+   */
+  rootDigest: Uint8Array;
+
+  /**
+   * H as it was proven: tokens of one hash.
+   *
+   * @generated from field: uint32 unit_tokens = 5;
+   */
+  unitTokens: number;
+
+  /**
+   * See ExtraKeyForm.
+   *
+   * @generated from field: kvgroup.v1.HashScheme.ExtraKeyForm extra_key_form = 6;
+   */
+  extraKeyForm: HashScheme_ExtraKeyForm;
+
+  /**
+   * Paths of LoRA adapters by name, where they are known: tagged keys hash them. Absent name = not known.
+   *
+   * @generated from field: map<string, string> lora_paths = 7;
+   */
+  loraPaths: { [key: string]: string };
+};
+
+/**
+ * Describes the message kvgroup.v1.HashScheme.
+ * Use `create(HashSchemeSchema)` to create a new message.
+ */
+export declare const HashSchemeSchema: GenMessage<HashScheme>;
+
+/**
+ * How far that has come.
+ *
+ * @generated from enum kvgroup.v1.HashScheme.State
+ */
+export enum HashScheme_State {
+  /**
+   * Not said: as OFF.
+   *
+   * @generated from enum value: STATE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Nothing was reproduced yet.
+   *
+   * @generated from enum value: STATE_SEARCHING = 1;
+   */
+  SEARCHING = 1,
+
+  /**
+   * The engine's own hashes were reproduced with the fields below, and every later check agreed.
+   *
+   * @generated from enum value: STATE_PROVEN = 2;
+   */
+  PROVEN = 2,
+
+  /**
+   * None of the known ways gives the engine's hashes: another seed, or a way that is not known here.
+   *
+   * @generated from enum value: STATE_NOT_FOUND = 3;
+   */
+  NOT_FOUND = 3,
+
+  /**
+   * A hash was published that the proven way does not give: nothing is recomputed any more.
+   *
+   * @generated from enum value: STATE_REFUTED = 4;
+   */
+  REFUTED = 4,
+
+  /**
+   * Switched off in the bridge's configuration.
+   *
+   * @generated from enum value: STATE_OFF = 5;
+   */
+  OFF = 5,
+}
+
+/**
+ * Describes the enum kvgroup.v1.HashScheme.State.
+ */
+export declare const HashScheme_StateSchema: GenEnum<HashScheme_State>;
+
+/**
+ * How extra keys are hashed. Not said until a hash with extra keys was reproduced.
+ *
+ * @generated from enum kvgroup.v1.HashScheme.ExtraKeyForm
+ */
+export enum HashScheme_ExtraKeyForm {
+  /**
+   * Not known yet: hashes with extra keys cannot be computed.
+   *
+   * @generated from enum value: EXTRA_KEY_FORM_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * Each key as a tuple that begins with its type (vLLM 0.32 and later).
+   *
+   * @generated from enum value: EXTRA_KEY_FORM_TAGGED = 1;
+   */
+  TAGGED = 1,
+
+  /**
+   * As they are published (before).
+   *
+   * @generated from enum value: EXTRA_KEY_FORM_UNTAGGED = 2;
+   */
+  UNTAGGED = 2,
+}
+
+/**
+ * Describes the enum kvgroup.v1.HashScheme.ExtraKeyForm.
+ */
+export declare const HashScheme_ExtraKeyFormSchema: GenEnum<HashScheme_ExtraKeyForm>;
+
+/**
  * Facts of one rank's engine. Sent in `start` and again whole whenever a fact changes; the last one counts.
  *
  * @generated from message kvgroup.v1.EngineDescription
@@ -188,6 +338,13 @@ export declare type EngineDescription = Message<"kvgroup.v1.EngineDescription"> 
    * @generated from field: kvgroup.v1.Certainty layout_certainty = 12;
    */
   layoutCertainty: Certainty;
+
+  /**
+   * How the engine names its blocks. Absent = the bridge does not say (an older one).
+   *
+   * @generated from field: optional kvgroup.v1.HashScheme hash_scheme = 13;
+   */
+  hashScheme?: HashScheme | undefined;
 };
 
 /**

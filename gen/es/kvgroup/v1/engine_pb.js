@@ -10,7 +10,7 @@ import { enumDesc, fileDesc, messageDesc, tsEnum } from "@bufbuild/protobuf/code
  * Describes the file kvgroup/v1/engine.proto.
  */
 export const file_kvgroup_v1_engine = /*@__PURE__*/
-  fileDesc("Chdrdmdyb3VwL3YxL2VuZ2luZS5wcm90bxIKa3Zncm91cC52MSL8AQoMS3ZDYWNoZUdyb3VwEhAKCGdyb3VwX2lkGAEgASgNEgwKBGtpbmQYAiABKAkSEgoKYmxvY2tfc2l6ZRgDIAEoDRIWCg5zbGlkaW5nX3dpbmRvdxgEIAEoDRIUCgxjaHVua190b2tlbnMYBSABKA0SEgoKaXNfcHJpdmF0ZRgGIAEoCBITCgtkcm9wc19ibG9jaxgHIAEoCBIXCgpzcGVjX2NsYXNzGAggASgNSACIAQESKAoJY2VydGFpbnR5GAkgASgOMhUua3Zncm91cC52MS5DZXJ0YWludHkSDwoHaXNfc2VlbhgKIAEoCEINCgtfc3BlY19jbGFzcyKeBAoRRW5naW5lRGVzY3JpcHRpb24SFAoMdmxsbV92ZXJzaW9uGAEgASgJEigKBmdyb3VwcxgCIAMoCzIYLmt2Z3JvdXAudjEuS3ZDYWNoZUdyb3VwEhoKEmlzX3Jvc3Rlcl9jb21wbGV0ZRgDIAEoCBIcChRzY2hlZHVsZXJfYmxvY2tfc2l6ZRgEIAEoDRIXCg9oYXNoX2Jsb2NrX3NpemUYBSABKA0SFAoHaXNfZmluZRgGIAEoCEgAiAEBEhgKEGxvb2thaGVhZF90b2tlbnMYByABKA0SPQoLZWFnbGVfYm91bmQYCCABKA4yKC5rdmdyb3VwLnYxLkVuZ2luZURlc2NyaXB0aW9uLkVhZ2xlQm91bmQSFQoNcmVwbGF5X3Rva2VucxgJIAEoDRIfChJyZXRlbnRpb25faW50ZXJ2YWwYCiABKA1IAYgBARIaChJ1bnN1cHBvcnRlZF9yZWFzb24YCyABKAkSLwoQbGF5b3V0X2NlcnRhaW50eRgMIAEoDjIVLmt2Z3JvdXAudjEuQ2VydGFpbnR5Il8KCkVhZ2xlQm91bmQSGwoXRUFHTEVfQk9VTkRfVU5TUEVDSUZJRUQQABIYChRFQUdMRV9CT1VORF9IQVNIX0VORBABEhoKFkVBR0xFX0JPVU5EX0xBU1RfVE9LRU4QAkIKCghfaXNfZmluZUIVChNfcmV0ZW50aW9uX2ludGVydmFsKm0KCUNlcnRhaW50eRIZChVDRVJUQUlOVFlfVU5TUEVDSUZJRUQQABIYChRDRVJUQUlOVFlfQ09ORklHVVJFRBABEhQKEENFUlRBSU5UWV9MRUFSTlQQAhIVChFDRVJUQUlOVFlfQVNTVU1FRBADYgZwcm90bzM");
+  fileDesc("Chdrdmdyb3VwL3YxL2VuZ2luZS5wcm90bxIKa3Zncm91cC52MSL8AQoMS3ZDYWNoZUdyb3VwEhAKCGdyb3VwX2lkGAEgASgNEgwKBGtpbmQYAiABKAkSEgoKYmxvY2tfc2l6ZRgDIAEoDRIWCg5zbGlkaW5nX3dpbmRvdxgEIAEoDRIUCgxjaHVua190b2tlbnMYBSABKA0SEgoKaXNfcHJpdmF0ZRgGIAEoCBITCgtkcm9wc19ibG9jaxgHIAEoCBIXCgpzcGVjX2NsYXNzGAggASgNSACIAQESKAoJY2VydGFpbnR5GAkgASgOMhUua3Zncm91cC52MS5DZXJ0YWludHkSDwoHaXNfc2VlbhgKIAEoCEINCgtfc3BlY19jbGFzcyKbBAoKSGFzaFNjaGVtZRIrCgVzdGF0ZRgBIAEoDjIcLmt2Z3JvdXAudjEuSGFzaFNjaGVtZS5TdGF0ZRIRCglhbGdvcml0aG0YAiABKAkSEwoLc2VlZF9vcmlnaW4YAyABKAkSEwoLcm9vdF9kaWdlc3QYBCABKAwSEwoLdW5pdF90b2tlbnMYBSABKA0SOwoOZXh0cmFfa2V5X2Zvcm0YBiABKA4yIy5rdmdyb3VwLnYxLkhhc2hTY2hlbWUuRXh0cmFLZXlGb3JtEjkKCmxvcmFfcGF0aHMYByADKAsyJS5rdmdyb3VwLnYxLkhhc2hTY2hlbWUuTG9yYVBhdGhzRW50cnkaMAoOTG9yYVBhdGhzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJ8CgVTdGF0ZRIVChFTVEFURV9VTlNQRUNJRklFRBAAEhMKD1NUQVRFX1NFQVJDSElORxABEhAKDFNUQVRFX1BST1ZFThACEhMKD1NUQVRFX05PVF9GT1VORBADEhEKDVNUQVRFX1JFRlVURUQQBBINCglTVEFURV9PRkYQBSJmCgxFeHRyYUtleUZvcm0SHgoaRVhUUkFfS0VZX0ZPUk1fVU5TUEVDSUZJRUQQABIZChVFWFRSQV9LRVlfRk9STV9UQUdHRUQQARIbChdFWFRSQV9LRVlfRk9STV9VTlRBR0dFRBACIuAEChFFbmdpbmVEZXNjcmlwdGlvbhIUCgx2bGxtX3ZlcnNpb24YASABKAkSKAoGZ3JvdXBzGAIgAygLMhgua3Zncm91cC52MS5LdkNhY2hlR3JvdXASGgoSaXNfcm9zdGVyX2NvbXBsZXRlGAMgASgIEhwKFHNjaGVkdWxlcl9ibG9ja19zaXplGAQgASgNEhcKD2hhc2hfYmxvY2tfc2l6ZRgFIAEoDRIUCgdpc19maW5lGAYgASgISACIAQESGAoQbG9va2FoZWFkX3Rva2VucxgHIAEoDRI9CgtlYWdsZV9ib3VuZBgIIAEoDjIoLmt2Z3JvdXAudjEuRW5naW5lRGVzY3JpcHRpb24uRWFnbGVCb3VuZBIVCg1yZXBsYXlfdG9rZW5zGAkgASgNEh8KEnJldGVudGlvbl9pbnRlcnZhbBgKIAEoDUgBiAEBEhoKEnVuc3VwcG9ydGVkX3JlYXNvbhgLIAEoCRIvChBsYXlvdXRfY2VydGFpbnR5GAwgASgOMhUua3Zncm91cC52MS5DZXJ0YWludHkSMAoLaGFzaF9zY2hlbWUYDSABKAsyFi5rdmdyb3VwLnYxLkhhc2hTY2hlbWVIAogBASJfCgpFYWdsZUJvdW5kEhsKF0VBR0xFX0JPVU5EX1VOU1BFQ0lGSUVEEAASGAoURUFHTEVfQk9VTkRfSEFTSF9FTkQQARIaChZFQUdMRV9CT1VORF9MQVNUX1RPS0VOEAJCCgoIX2lzX2ZpbmVCFQoTX3JldGVudGlvbl9pbnRlcnZhbEIOCgxfaGFzaF9zY2hlbWUqbQoJQ2VydGFpbnR5EhkKFUNFUlRBSU5UWV9VTlNQRUNJRklFRBAAEhgKFENFUlRBSU5UWV9DT05GSUdVUkVEEAESFAoQQ0VSVEFJTlRZX0xFQVJOVBACEhUKEUNFUlRBSU5UWV9BU1NVTUVEEANiBnByb3RvMw");
 
 /**
  * Describes the message kvgroup.v1.KvCacheGroup.
@@ -20,17 +20,52 @@ export const KvCacheGroupSchema = /*@__PURE__*/
   messageDesc(file_kvgroup_v1_engine, 0);
 
 /**
+ * Describes the message kvgroup.v1.HashScheme.
+ * Use `create(HashSchemeSchema)` to create a new message.
+ */
+export const HashSchemeSchema = /*@__PURE__*/
+  messageDesc(file_kvgroup_v1_engine, 1);
+
+/**
+ * Describes the enum kvgroup.v1.HashScheme.State.
+ */
+export const HashScheme_StateSchema = /*@__PURE__*/
+  enumDesc(file_kvgroup_v1_engine, 1, 0);
+
+/**
+ * How far that has come.
+ *
+ * @generated from enum kvgroup.v1.HashScheme.State
+ */
+export const HashScheme_State = /*@__PURE__*/
+  tsEnum(HashScheme_StateSchema);
+
+/**
+ * Describes the enum kvgroup.v1.HashScheme.ExtraKeyForm.
+ */
+export const HashScheme_ExtraKeyFormSchema = /*@__PURE__*/
+  enumDesc(file_kvgroup_v1_engine, 1, 1);
+
+/**
+ * How extra keys are hashed. Not said until a hash with extra keys was reproduced.
+ *
+ * @generated from enum kvgroup.v1.HashScheme.ExtraKeyForm
+ */
+export const HashScheme_ExtraKeyForm = /*@__PURE__*/
+  tsEnum(HashScheme_ExtraKeyFormSchema);
+
+/**
  * Describes the message kvgroup.v1.EngineDescription.
  * Use `create(EngineDescriptionSchema)` to create a new message.
  */
 export const EngineDescriptionSchema = /*@__PURE__*/
-  messageDesc(file_kvgroup_v1_engine, 1);
+  messageDesc(file_kvgroup_v1_engine, 2);
 
 /**
  * Describes the enum kvgroup.v1.EngineDescription.EagleBound.
  */
 export const EngineDescription_EagleBoundSchema = /*@__PURE__*/
-  enumDesc(file_kvgroup_v1_engine, 1, 0);
+  enumDesc(file_kvgroup_v1_engine, 2, 0);
 
 /**
  * How far a dropping class of a hybrid looks.

@@ -240,6 +240,21 @@ export declare type KvGroupBatch = Message<"kvgroup.v1.KvGroupBatch"> & {
    * @generated from field: repeated kvgroup.v1.KvGroupEvent events = 3;
    */
   events: KvGroupEvent[];
+
+  /**
+   * PREFIX_KEYS projection: unplaced blocks that are held no more, or have a place now. To be applied before `events`.
+   *
+   * @generated from field: repeated kvgroup.v1.UnplacedBlocks unplaced_removed = 4;
+   */
+  unplacedRemoved: UnplacedBlocks[];
+
+  /**
+   * PREFIX_KEYS projection: unplaced blocks that are held at the end of this batch and were not before. To be applied
+   * after `events`.
+   *
+   * @generated from field: repeated kvgroup.v1.UnplacedBlocks unplaced_stored = 5;
+   */
+  unplacedStored: UnplacedBlocks[];
 };
 
 /**
@@ -247,4 +262,73 @@ export declare type KvGroupBatch = Message<"kvgroup.v1.KvGroupBatch"> & {
  * Use `create(KvGroupBatchSchema)` to create a new message.
  */
 export declare const KvGroupBatchSchema: GenMessage<KvGroupBatch>;
+
+/**
+ * Blocks of one group in one medium that are held, and whose place in a prompt the bridge cannot know, because the
+ * engine published no more than their last tokens (a partial entry whose parent was never announced). A consumer that
+ * knows the prompt can find the place itself: it computes the engine's hashes of the prompt (HashScheme) and looks for
+ * them under their hash keys. Nothing but an equal hash places a block; an equal tail only says that it is worth trying.
+ *
+ * Set-like, as KvGroupEvent: a repeated block is harmless, and so is the removal of an unknown one. A CLEAR or a
+ * withdrawal of a scope takes its unplaced blocks too. A consumer that ignores this message under-credits.
+ *
+ * @generated from message kvgroup.v1.UnplacedBlocks
+ */
+export declare type UnplacedBlocks = Message<"kvgroup.v1.UnplacedBlocks"> & {
+  /**
+   * As in KvGroupEvent.
+   *
+   * @generated from field: uint32 group_id = 1;
+   */
+  groupId: number;
+
+  /**
+   * As in KvGroupEvent.
+   *
+   * @generated from field: string medium = 2;
+   */
+  medium: string;
+
+  /**
+   * As in KvGroupEvent.
+   *
+   * @generated from field: string locality = 3;
+   */
+  locality: string;
+
+  /**
+   * As in KvGroupEvent.
+   *
+   * @generated from field: string ownership = 4;
+   */
+  ownership: string;
+
+  /**
+   * As in KvGroupEvent: smaller than the group's block size for partial entries. Zero where blocks are removed.
+   *
+   * @generated from field: uint32 block_size = 5;
+   */
+  blockSize: number;
+
+  /**
+   * 8 bytes little-endian each: the keyed hash, under the fleet's seed, of the last 8 bytes of the engine's block hash.
+   *
+   * @generated from field: bytes hash_keys = 6;
+   */
+  hashKeys: Uint8Array;
+
+  /**
+   * One for each hash key, 8 bytes little-endian: the keyed hash of the last H tokens before the block's end (H:
+   * HashScheme.unit_tokens). Empty where blocks are removed.
+   *
+   * @generated from field: bytes tail_keys = 7;
+   */
+  tailKeys: Uint8Array;
+};
+
+/**
+ * Describes the message kvgroup.v1.UnplacedBlocks.
+ * Use `create(UnplacedBlocksSchema)` to create a new message.
+ */
+export declare const UnplacedBlocksSchema: GenMessage<UnplacedBlocks>;
 

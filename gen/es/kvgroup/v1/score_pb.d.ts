@@ -32,6 +32,14 @@ export declare type MultimodalItem = Message<"kvgroup.v1.MultimodalItem"> & {
    * @generated from field: uint32 offset = 2;
    */
   offset: number;
+
+  /**
+   * Placeholder tokens. Zero = not said: blocks that only the engine's own hashes can place are not found at or after
+   * this item, and answers there may be lower bounds.
+   *
+   * @generated from field: uint32 length = 3;
+   */
+  length: number;
 };
 
 /**
