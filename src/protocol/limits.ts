@@ -7,6 +7,7 @@
 
 import { type Limit, limit } from "./limit.ts";
 import { CHECKPOINT_LIMITS } from "./limits-checkpoint.ts";
+import { HASHING_LIMITS } from "./limits-hashing.ts";
 import { ORDER_LIMITS } from "./limits-order.ts";
 
 export type { Limit };
@@ -238,6 +239,7 @@ export const LIMITS = {
   ),
   ...ORDER_LIMITS,
   ...CHECKPOINT_LIMITS,
+  ...HASHING_LIMITS,
 } as const satisfies Record<string, Limit>;
 
 /** Name of a bound. */
