@@ -48,6 +48,14 @@ export interface UnitHint {
 }
 
 const NO_TOKENS = new Uint32Array(0);
+const NO_BLOCK: BlockTokens = {
+  tokens: NO_TOKENS,
+  from: 0,
+  to: 0,
+  ahead: NO_TOKENS,
+  aheadFrom: 0,
+  aheadTo: 0,
+};
 
 /** One a rank. */
 export class HashSearch {
@@ -55,7 +63,6 @@ export class HashSearch {
   hashes = 0;
   private readonly hashers = new Map<HashAlgorithm, BlockHasher>();
   private readonly seeds: readonly Seed[];
-  private readonly block: BlockTokens;
   /** Of `seeds`; where the next store goes on. */
   private next = 0;
   private rounds = 0;
@@ -69,14 +76,6 @@ export class HashSearch {
     }
     this.seeds = algorithms.flatMap((algorithm) => seedsOf(algorithm, config.seedText));
     this.seeds = [...this.seeds].sort((a, b) => rankOf(a) - rankOf(b));
-    this.block = {
-      tokens: NO_TOKENS,
-      from: 0,
-      to: 0,
-      ahead: NO_TOKENS,
-      aheadFrom: 0,
-      aheadTo: 0,
-    };
   }
 
   /** Everything was tried often enough. */
@@ -91,7 +90,12 @@ export class HashSearch {
   }
 
   /** Tries a plain store that begins a prompt; undefined = none of the ways tried gives its first hash. */
-  tryRoot(event: StoreEvent, form: PublishedForm, hint: UnitHint, lookaheadTokens: number): FoundWay | undefined {
+  tryRoot(
+    event: StoreEvent,
+    form: PublishedForm,
+    hint: UnitHint,
+    lookaheadTokens: number,
+  ): FoundWay | undefined {
     const units = unitsOf(event, hint);
     const until = this.hashes + LIMITS.hashSearchHashes.value;
     if (this.last !== undefined && this.fits(this.last.algorithm, event)) {
@@ -112,7 +116,8 @@ export class HashSearch {
       this.next += 1;
       if (!this.fits(seed.algorithm, event)) continue;
       for (const unitTokens of units) {
-        if (!this.gives(seed.algorithm, seed.digest, unitTokens, event, form, lookaheadTokens)) continue;
+        if (!this.gives(seed.algorithm, seed.digest, unitTokens, event, form, lookaheadTokens))
+          continue;
         this.next = 0;
         return this.found({
           algorithm: seed.algorithm,
@@ -141,7 +146,13 @@ export class HashSearch {
   }
 
   /** Whether a way gives the first hash of a plain store. `digest`: before its span. */
-  agrees(way: FoundWay, digest: Digest, event: StoreEvent, form: PublishedForm, lookaheadTokens: number): boolean {
+  agrees(
+    way: FoundWay,
+    digest: Digest,
+    event: StoreEvent,
+    form: PublishedForm,
+    lookaheadTokens: number,
+  ): boolean {
     return this.gives(way.algorithm, digest, way.unitTokens, event, form, lookaheadTokens);
   }
 
@@ -173,8 +184,8 @@ export class HashSearch {
     const reach = isDense ? blockSizeTokens : tokens.length;
     const most = Math.min(reach / unitTokens, LIMITS.hashSearchHashes.value);
     const ahead = lookaheadOf(event, isDense, reach);
-    const { block } = this;
-    block.tokens = tokens;
+    // Its own, not a scratch: no prompt outlives the call.
+    const block: BlockTokens = { ...NO_BLOCK, tokens };
     let digest = parent;
     for (let unit = 0; unit < most; unit++) {
       block.from = unit * unitTokens;

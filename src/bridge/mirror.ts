@@ -1,26 +1,19 @@
 /**
  * What it is: what one rank's engine holds, counted by copies as vLLM announces them, and where it belongs.
- * Owns: blocks by hash, blocks by key, residency slots, the bounded history of places of removed blocks; what a
- * cut is told of changes.
+ * Owns: blocks by hash, residency slots, the bounded history of places of removed blocks; what a cut is told of
+ * changes. Places are kept by place-book.ts and learnt by place-learner.ts.
  * Invariants: a count is never below 0; a block is in the history exactly when nothing of it is held; one key
  * has one hash.
  * Refuses: a hash at a second place; stores in more media than the limit.
  * Does not do: build messages. It tells a sink what changed, in order, and nothing else.
  */
-import {
-  type BlockHash,
-  type Digest,
-  type GroupId,
-  HashKeys,
-  type KeyedHasher,
-  type RefusalReason,
-} from "@kv-group-bridge/protocol";
+import type { BlockHash, GroupId, KeyedHasher } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
 import { auditBlocks } from "./audit-mirror.ts";
-import { Block, keyText, keyTextOf, type Slot } from "./block.ts";
+import { Block, type Slot } from "./block.ts";
 import type { BlockChanges } from "./block-changes.ts";
 import { BlockHistory } from "./block-history.ts";
-import { standingOn } from "./descendants.ts";
+import { HeldEntries } from "./held-entries.ts";
 import type {
   MirrorMemory,
   MirrorOptions,
@@ -28,17 +21,15 @@ import type {
   PlacedCounts,
   StoreFacts,
 } from "./mirror-options.ts";
+import { PlaceBook } from "./place-book.ts";
 import {
   type LearntPlaces,
-  type NewPlace,
-  type PlaceHost,
   PlaceLearner,
   type RecomputeRules,
   type RecomputingCost,
 } from "./place-learner.ts";
 import { PlaceTally } from "./place-tally.ts";
 import { Placement } from "./placement.ts";
-import { isDenseStore } from "./span-inputs.ts";
 import { SlotTable } from "./slot-table.ts";
 import type { RemoveEvent, StoreEvent } from "./vllm-event.ts";
 
@@ -51,27 +42,19 @@ export {
 } from "./mirror-options.ts";
 
 /** One mirror a rank. */
-export class Mirror implements PlaceHost {
+export class Mirror {
   private readonly options: MirrorOptions;
   private readonly sink: MirrorSink;
   private readonly slots: SlotTable;
   private blocks = new Map<BlockHash, Block>();
-  private byKey = new Map<string, Block>();
   private readonly history: BlockHistory;
   /** Of the cut that is being taken; undefined = none is. */
   private changes: BlockChanges | undefined = undefined;
   private lastSerial = 0;
-  /** Blocks held per slot index. */
-  private readonly heldInSlot: number[] = [];
-  private placedEntries = 0;
-  private unplacedEntries = 0;
-  /** Of the unplaced ones, those that can be told. */
-  private toldEntries = 0;
-  private readonly learner: PlaceLearner;
+  private readonly held = new HeldEntries();
   private readonly tally = new PlaceTally();
-  private readonly hashKeys: HashKeys;
-  /** Stored in this batch without a place. */
-  private untold: { readonly slot: Slot; readonly block: Block }[] = [];
+  private readonly places: PlaceBook;
+  private readonly learner: PlaceLearner;
   /** Removals of what is not held: normal after a late join. */
   unknownRemovals = 0;
   /** Places forgotten because the history was full. */
@@ -84,15 +67,26 @@ export class Mirror implements PlaceHost {
     options: MirrorOptions,
     recompute?: RecomputeRules,
   ) {
+    this.places = new PlaceBook({
+      hasher,
+      sink,
+      held: this.held,
+      tally: this.tally,
+      slots: () => this.slots.all(),
+      find: (hash) => this.blocks.get(hash),
+      obtain: (hash) => this.obtain(hash),
+      all: () => this.blocks.values(),
+      touch: (block) => this.touch(block),
+      takeAway: (block, slot) => this.lower(block, slot, 0),
+    });
     this.learner = new PlaceLearner({
       placement: new Placement(hasher),
       hasher,
-      host: this,
+      host: this.places,
       recomputer: recompute?.recomputer,
       needsRecomputing: (unitTokens) => recompute?.needsRecomputing(unitTokens) ?? false,
       keepsFineEnds: (event, unitTokens) => recompute?.keepsFineEnds(event, unitTokens) ?? false,
     });
-    this.hashKeys = new HashKeys(hasher);
     this.sink = sink;
     this.options = options;
     this.slots = new SlotTable(options.maxMedia);
@@ -101,17 +95,17 @@ export class Mirror implements PlaceHost {
 
   /** Held (block, slot) pairs whose place is known. */
   get placed(): number {
-    return this.placedEntries;
+    return this.held.placed;
   }
 
   /** Held (block, slot) pairs whose place is not known: they are not in the stream. */
   get unplaced(): number {
-    return this.unplacedEntries;
+    return this.held.unplaced;
   }
 
   /** Of the unplaced pairs, those that are told as unplaced. */
   get told(): number {
-    return this.toldEntries;
+    return this.held.told;
   }
 
   /** How the entries of all stores got their places. */
@@ -127,7 +121,7 @@ export class Mirror implements PlaceHost {
   /** Blocks that the engine's own lookup reads; one hash in two groups is two blocks. */
   get inLocalGpu(): number {
     const slots = this.slots.all().filter((slot) => slot.isLocalGpu);
-    return slots.reduce((sum, slot) => sum + (this.heldInSlot[slot.index] ?? 0), 0);
+    return slots.reduce((sum, slot) => sum + this.held.in(slot), 0);
   }
 
   /** True when more hashes are held than the limit allows; the caller withdraws the rank. */
@@ -173,8 +167,8 @@ export class Mirror implements PlaceHost {
         if (before === 0) this.sink.stored(slot, block);
         continue;
       }
-      this.noteTail(event, index, block);
-      this.untold.push({ slot, block });
+      this.places.noteTail(event, index, block, this.learner.unitTokens);
+      this.places.tellLater(block, slot);
     }
     return left.size === 0 ? event.hashes : event.hashes.filter((hash) => !left.has(hash));
   }
@@ -182,11 +176,7 @@ export class Mirror implements PlaceHost {
   /** The end of a batch: what is still without a place is told so, as far as it can be. `lookaheadTokens`: L. */
   endBatch(lookaheadTokens: number): void {
     this.learner.endBatch(lookaheadTokens);
-    const { untold } = this;
-    this.untold = [];
-    for (const { slot, block } of untold) {
-      if (block.isTellable && block.copiesIn(slot) > 0) this.sink.unplacedStored(slot, block);
-    }
+    this.places.tellUnplaced();
   }
 
   /** Whether equal tokens mean an equal block below `parent`: undefined = the root. */
@@ -230,7 +220,7 @@ export class Mirror implements PlaceHost {
   /** Empties a scope; undefined = every group, every medium. Places stay known. Says nothing when nothing is held. */
   clear(groupId: GroupId | undefined, medium: string | undefined): void {
     const scope = this.slots.inScope(groupId, medium);
-    if (scope.every((slot) => (this.heldInSlot[slot.index] ?? 0) === 0)) return;
+    if (scope.every((slot) => this.held.in(slot) === 0)) return;
     this.release(scope);
     this.sink.cleared(groupId, medium);
   }
@@ -239,20 +229,17 @@ export class Mirror implements PlaceHost {
   reset(keepsPlaces: boolean): void {
     this.changes?.reset();
     this.learner.reset(keepsPlaces);
-    this.untold = [];
+    this.places.forgetUntold();
     if (keepsPlaces) {
       this.release(this.slots.all());
-      invariant(this.placedEntries + this.unplacedEntries === 0, "nothing is held after a reset");
+      invariant(this.placed + this.unplaced === 0, "nothing is held after a reset");
       return;
     }
     this.blocks.clear();
-    this.byKey.clear();
+    this.places.clear();
     this.history.clear();
     this.slots.clear();
-    this.heldInSlot.length = 0;
-    this.placedEntries = 0;
-    this.unplacedEntries = 0;
-    this.toldEntries = 0;
+    this.held.clear();
   }
 
   /** Has every change noted there until `endCut`. One cut at a time. */
@@ -274,16 +261,9 @@ export class Mirror implements PlaceHost {
       invariant(own?.index === slot.index, "restored slots keep their numbers");
     }
     this.blocks = memory.blocks;
-    this.byKey = memory.byKey;
+    this.places.restore(memory.byKey);
     this.lastSerial = memory.blocks.size;
-    for (const block of memory.blocks.values()) {
-      if (block.isPlaced) this.placedEntries += block.heldSlots;
-      else this.unplacedEntries += block.heldSlots;
-      if (block.isTellable) this.toldEntries += block.heldSlots;
-      for (let at = 0; at < block.copies.length; at++) {
-        if ((block.copies[at] ?? 0) > 0) this.heldInSlot[at] = (this.heldInSlot[at] ?? 0) + 1;
-      }
-    }
+    for (const block of memory.blocks.values()) this.held.add(block);
     for (const block of memory.unheld) {
       invariant(this.history.remember(block) === undefined, "a restored history fits");
     }
@@ -303,17 +283,17 @@ export class Mirror implements PlaceHost {
   audit(): void {
     auditBlocks({
       blocks: this.blocks,
-      byKey: this.byKey,
+      byKey: this.places.byKey,
       history: this.history,
-      placedEntries: this.placedEntries,
-      unplacedEntries: this.unplacedEntries,
-      toldEntries: this.toldEntries,
+      placedEntries: this.placed,
+      unplacedEntries: this.unplaced,
+      toldEntries: this.told,
     });
   }
 
   /** Sets every count in `slots` to 0 without telling the sink. Free when nothing is held. */
   private release(scope: readonly Slot[]): void {
-    const slots = scope.filter((slot) => (this.heldInSlot[slot.index] ?? 0) > 0);
+    const slots = scope.filter((slot) => this.held.in(slot) > 0);
     if (slots.length === 0) return;
     for (const block of this.blocks.values()) {
       if (block.heldSlots === 0) continue;
@@ -321,129 +301,29 @@ export class Mirror implements PlaceHost {
     }
   }
 
-  /** A block gets its place. */
-  givePlace(block: Block, place: NewPlace): void {
-    this.dropFalsePartials(block, place.state.endTokens);
-    const key = keyText(place.keyLow, place.keyHigh);
-    const holder = this.byKey.get(key);
-    if (holder !== undefined) this.replace(holder);
-    this.untell(block);
-    this.changes?.touched.add(block);
-    block.place(place.state, place.keyLow, place.keyHigh, place.loraName);
-    block.isPlain = place.isPlain;
-    const { before } = place;
-    if (before?.isPlaced === true) {
-      block.parentLow = before.keyLow;
-      block.parentHigh = before.keyHigh;
-      block.hasParentKey = true;
-      block.parent = before;
-    }
-    block.blockSizeTokens ||= place.blockSizeTokens;
-    this.byKey.set(key, block);
-    this.placedEntries += block.heldSlots;
-    this.unplacedEntries -= block.heldSlots;
-    this.tally.found(block, place.by);
-    if (block.heldSlots > 0) this.announce(block);
-  }
-
-  /** A block's whole digest is known. */
-  giveDigest(block: Block, digest: Digest): void {
-    block.digest = digest;
-    this.changes?.touched.add(block);
-  }
-
   /** A known block. */
   find(hash: BlockHash): Block | undefined {
     return this.blocks.get(hash);
   }
 
-  /** The block under a prefix key. */
-  under(keyLow: number, keyHigh: number): Block | undefined {
-    return this.byKey.get(keyText(keyLow, keyHigh));
-  }
-
-  /** Something was refused while places were learnt. */
-  refused(reason: RefusalReason): void {
-    this.sink.refused(reason);
-  }
-
-  /** Stored as partial entries before their end was known, and now they end where a whole block does. */
-  private dropFalsePartials(block: Block, endTokens: number): void {
-    const { partialOf } = block;
-    if (partialOf === undefined) return;
-    block.partialOf = undefined;
-    this.changes?.touched.add(block);
-    for (const slot of this.slots.all()) {
-      const whole = partialOf[slot.index] ?? 0;
-      if (whole === 0 || endTokens % whole !== 0 || block.copiesIn(slot) === 0) continue;
-      this.sink.refused("block_size_contradicts");
-      this.lower(block, slot, 0);
-    }
-  }
-
-  /** Says everything that is held of a block which has just got its place. */
-  private announce(block: Block): void {
-    for (const slot of this.slots.all())
-      if (block.copiesIn(slot) > 0) this.sink.stored(slot, block);
-  }
-
   private learnPlaces(event: StoreEvent, lookaheadTokens: number): LearntPlaces {
     const parent = event.parent === undefined ? undefined : this.blocks.get(event.parent);
-    if (parent !== undefined && this.history.refresh(parent)) this.changes?.touched.add(parent);
+    if (parent !== undefined && this.history.refresh(parent)) this.touch(parent);
     const isPlain = isPlainStore(event) && this.isPlainBelow(event.parent);
     return this.learner.learn(event, parent, lookaheadTokens, isPlain);
   }
 
-  /** The last tokens of a block of a dense store, as the key under which it can be told without a place. */
-  private noteTail(event: StoreEvent, index: number, block: Block): void {
-    if (block.hasTail) return;
-    const unitTokens = this.learner.unitTokens ?? 0;
-    const { tokens, blockSizeTokens } = event;
-    if (unitTokens === 0 || blockSizeTokens % unitTokens !== 0 || !isDenseStore(event)) return;
-    const end = (index + 1) * blockSizeTokens;
-    this.hashKeys.ofTail(tokens, end - unitTokens, end);
-    block.tailLow = this.hashKeys.keyLow;
-    block.tailHigh = this.hashKeys.keyHigh;
-    block.hasTail = true;
-    this.toldEntries += block.heldSlots;
-    this.changes?.touched.add(block);
-  }
-
-  /** What was told of a block without a place is void. */
-  private untell(block: Block): void {
-    if (!block.hasTail) return;
-    for (const slot of this.slots.all()) {
-      if (block.copiesIn(slot) > 0) this.sink.unplacedRemoved(slot, block);
-    }
-    this.toldEntries -= block.heldSlots;
-    block.hasTail = false;
-  }
-
-  /** Another hash has the same key: what vLLM hashes but does not publish has changed. What stands on it goes. */
-  private replace(older: Block): void {
-    this.sink.refused("hash_replaced");
-    for (const block of standingOn(older, this.blocks.values())) this.displace(block);
-  }
-
-  /** Takes a block's place away and says so. */
-  private displace(block: Block): void {
-    for (const slot of this.slots.all()) {
-      if (block.copiesIn(slot) > 0) this.sink.removed(slot, block);
-    }
-    this.placedEntries -= block.heldSlots;
-    this.unplacedEntries += block.heldSlots;
-    this.byKey.delete(keyTextOf(block));
-    block.displace();
+  private touch(block: Block): void {
     this.changes?.touched.add(block);
   }
 
   /** The block of a hash; a new one is remembered. */
-  obtain(hash: BlockHash): Block {
+  private obtain(hash: BlockHash): Block {
     let block = this.blocks.get(hash);
     if (block === undefined) {
       this.lastSerial += 1;
       block = new Block(hash, this.lastSerial);
-      this.changes?.touched.add(block);
+      this.touch(block);
       this.blocks.set(hash, block);
       this.remember(block);
     }
@@ -461,12 +341,9 @@ export class Mirror implements PlaceHost {
     invariant(count >= 0, "a count is never below 0");
     const before = block.setCopies(slot, count);
     const change = (count > 0 ? 1 : 0) - (before > 0 ? 1 : 0);
-    if (block.isPlaced) this.placedEntries += change;
-    else this.unplacedEntries += change;
-    if (block.isTellable) this.toldEntries += change;
+    this.held.changed(block, slot, change);
     if (change < 0 && block.heldSlots === 0) this.tally.gone(block);
-    this.heldInSlot[slot.index] = (this.heldInSlot[slot.index] ?? 0) + change;
-    this.changes?.touched.add(block);
+    this.touch(block);
     if (change > 0) this.history.delete(block);
     else if (block.heldSlots === 0 && change < 0) this.remember(block);
   }
@@ -480,10 +357,9 @@ export class Mirror implements PlaceHost {
     // What its children still name must not hold a whole chain of forgotten blocks.
     oldest.parent = undefined;
     this.changes?.forget(oldest);
-    if (oldest.isPlaced) {
-      this.byKey.delete(keyTextOf(oldest));
-      this.forgottenPlaces += 1;
-    }
+    if (!oldest.isPlaced) return;
+    this.places.forget(oldest);
+    this.forgottenPlaces += 1;
   }
 }
 

@@ -129,7 +129,12 @@ export class PlaceLearner implements JobHost {
   }
 
   /** Learns what a store tells. `parent`: the mirror's block of its parent hash. */
-  learn(event: StoreEvent, parent: Block | undefined, lookaheadTokens: number, isPlain: boolean): LearntPlaces {
+  learn(
+    event: StoreEvent,
+    parent: Block | undefined,
+    lookaheadTokens: number,
+    isPlain: boolean,
+  ): LearntPlaces {
     const learnt = this.readDense(event, parent, lookaheadTokens, isPlain);
     this.recompute(event, lookaheadTokens);
     return learnt;
@@ -170,7 +175,8 @@ export class PlaceLearner implements JobHost {
     const known = host.find(hash);
     if (known === undefined && !isListed) {
       const unit = recomputer?.unitTokens ?? 0;
-      if (isLast || this.options.keepsFineEnds(job.event, unit)) this.addFineEnd(hash, digest, walk, job);
+      if (isLast || this.options.keepsFineEnds(job.event, unit))
+        this.addFineEnd(hash, digest, walk, job);
       return;
     }
     const block = known ?? host.obtain(hash);
@@ -229,7 +235,16 @@ export class PlaceLearner implements JobHost {
         return isSame;
       }
       const { loraName, blockSizeTokens } = event;
-      host.givePlace(block, { state, keyLow, keyHigh, before, loraName, isPlain, blockSizeTokens, by: "dense" });
+      host.givePlace(block, {
+        state,
+        keyLow,
+        keyHigh,
+        before,
+        loraName,
+        isPlain,
+        blockSizeTokens,
+        by: "dense",
+      });
       denseCount = index + 1;
       before = block;
       return true;
@@ -308,7 +323,12 @@ export class PlaceLearner implements JobHost {
     return block?.isPlaced === true ? block : this.fineEnds.find(hash);
   }
 
-  private addFineEnd(hash: BlockHash, digest: Digest, walk: RecomputeWalk, job: RecomputeJob): void {
+  private addFineEnd(
+    hash: BlockHash,
+    digest: Digest,
+    walk: RecomputeWalk,
+    job: RecomputeJob,
+  ): void {
     const block = this.fineEnds.add(hash);
     if (block.isPlaced) return;
     walk.finishKey();

@@ -5,14 +5,9 @@
  * extra keys that it does not understand it gives no place. An unknown parent is never a root.
  * Does not do: record places or resolve contradictions (the mirror does).
  */
-import {
-  type KeyedHasher,
-  type Namespace,
-  PLAIN,
-  PrefixState,
-} from "@kv-group-bridge/protocol";
-import type { Block } from "./block.ts";
+import { type KeyedHasher, type Namespace, PLAIN, PrefixState } from "@kv-group-bridge/protocol";
 import { absorbBlock } from "./absorb-block.ts";
+import type { Block } from "./block.ts";
 import { type BlockExtras, NO_EXTRAS, readBlockExtras } from "./block-extras.ts";
 import type { StoreEvent } from "./vllm-event.ts";
 

@@ -4,18 +4,17 @@
  * Refuses: nothing.
  * Does not do: anything with it (rank-pipeline.ts does).
  */
-import {
-  type DpRank,
-  type Epoch,
-  type KeyedHasher,
-  LIMITS,
-} from "@kv-group-bridge/protocol";
+import { type DpRank, type Epoch, type KeyedHasher, LIMITS } from "@kv-group-bridge/protocol";
 import type { Checkpoint } from "./checkpoint-reader.ts";
 import type { EngineConfig } from "./engine-config.ts";
 import { EngineWords } from "./engine-words.ts";
 import type { RankRepair } from "./gate-runner.ts";
 import type { MirrorOptions } from "./mirror.ts";
 import type { RankOutput } from "./rank-output.ts";
+import { Recomputer, type RecomputerOptions } from "./recomputer.ts";
+
+/** Takes a message for the log, with fields that never hold token ids or hashes. */
+export type Report = (message: string, fields: Readonly<Record<string, unknown>>) => void;
 
 /** What a rank needs from outside. */
 export interface RankPipelineOptions {
@@ -32,7 +31,7 @@ export interface RankPipelineOptions {
   readonly mintEpoch: () => Epoch;
   readonly emit: (output: RankOutput) => void;
   /** Told of every refusal, withdrawal and epoch, never with token ids; the caller limits the rate. */
-  readonly report?: (message: string, fields: Readonly<Record<string, unknown>>) => void;
+  readonly report?: Report;
   /** Bounds of the mirror; default MIRROR_DEFAULTS with the engine's removal rule. */
   readonly mirror?: Partial<MirrorOptions>;
   /** Absent: no replay, and nothing waits. */
@@ -51,4 +50,17 @@ export interface RankPipelineOptions {
 export function engineWords(options: RankPipelineOptions): EngineWords | undefined {
   if (!options.isEngineProjectionAllowed || options.hasEngineSnapshot !== true) return undefined;
   return new EngineWords(options.engineWordsBytes ?? LIMITS.engineWordsBytes.value);
+}
+
+/** What finds out how the rank's engine names its blocks. */
+export function makeRecomputer(
+  options: RankPipelineOptions,
+  parts: Pick<RecomputerOptions, "counters" | "refuse" | "report">,
+): Recomputer {
+  return new Recomputer({
+    ...parts,
+    config: options.engine.hashing,
+    statedUnitTokens: options.engine.hashBlockSizeTokens,
+    onLoraPathWanted: options.onLoraPathWanted,
+  });
 }

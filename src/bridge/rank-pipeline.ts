@@ -18,8 +18,8 @@ import {
 import { EngineDescriptionSchema } from "@kv-group-bridge/gen/kvgroup/v1/engine_pb";
 import type { KvGroupEvent } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
 import {
-  type Epoch,
   type EngineDescription,
+  type Epoch,
   engineDescriptionToWire,
   type GroupId,
   HashKeys,
@@ -52,9 +52,15 @@ import {
   startMessage,
   withdrawBytes,
 } from "./rank-messages.ts";
-import { engineWords, type RankPipelineOptions } from "./rank-options.ts";
+import {
+  engineWords,
+  makeRecomputer,
+  type RankPipelineOptions,
+  type Report,
+} from "./rank-options.ts";
 import type { RankView, SnapshotReader } from "./rank-output.ts";
-import { Recomputer } from "./recomputer.ts";
+import { recomputeRules } from "./recompute-rules.ts";
+import type { Recomputer } from "./recomputer.ts";
 import { MirrorSnapshot } from "./snapshot.ts";
 import { decodeBatch } from "./validate.ts";
 import type { VllmBatch } from "./vllm-event.ts";
@@ -106,19 +112,10 @@ export class RankPipeline implements RankView {
       this.hashKeys,
       this.words,
     );
-    this.recomputer = new Recomputer({
-      config: options.engine.hashing,
-      statedUnitTokens: options.engine.hashBlockSizeTokens,
-      counters: this.counts,
-      refuse,
-      report: (message, fields) => this.report(message, fields),
-      onLoraPathWanted: options.onLoraPathWanted,
-    });
-    this.mirror = new Mirror(options.hasher, this.writer, mirrorOptions(options), {
-      recomputer: this.recomputer,
-      needsRecomputing: (unitTokens) => !this.facts.hasLeadGroup(unitTokens),
-      keepsFineEnds: (event, unitTokens) => this.facts.mayNameInside(event, unitTokens),
-    });
+    const report: Report = (message, fields) => this.report(message, fields);
+    this.recomputer = makeRecomputer(options, { counters: this.counts, refuse, report });
+    const rules = recomputeRules(this.facts, this.recomputer);
+    this.mirror = new Mirror(options.hasher, this.writer, mirrorOptions(options), rules);
     this.applier = new EventApplier({
       facts: this.facts,
       mirror: this.mirror,

@@ -5,7 +5,13 @@
  * Refuses: a span without an anchor: it is done at once.
  * Does not do: record places (its host does), or decide when it runs.
  */
-import { type ExtraKeyForm, type KeyedHasher, type BlockHash, type Digest, LIMITS } from "@kv-group-bridge/protocol";
+import {
+  type BlockHash,
+  type Digest,
+  type ExtraKeyForm,
+  type KeyedHasher,
+  LIMITS,
+} from "@kv-group-bridge/protocol";
 import type { Block } from "./block.ts";
 import type { ProvenWay, Recomputer } from "./recomputer.ts";
 import type { SpanDigests } from "./span-digests.ts";

@@ -223,7 +223,12 @@ export class Recomputer {
     this.currentRevision += 1;
   }
 
-  private check(way: FoundWay, event: StoreEvent, form: PublishedForm, lookaheadTokens: number): void {
+  private check(
+    way: FoundWay,
+    event: StoreEvent,
+    form: PublishedForm,
+    lookaheadTokens: number,
+  ): void {
     const digest =
       event.parent === undefined ? way.rootDigest : wholeDigest(event.parent, way.algorithm);
     if (digest === undefined || !isDenseStore(event) || event.extraKeys === undefined) return;
@@ -237,7 +242,8 @@ export class Recomputer {
 
   private mergePaths(): void {
     const merged = new Map([...this.learntPaths, ...this.options.config.loraPaths]);
-    for (const [name, path] of this.refutedPaths) if (merged.get(name) === path) merged.delete(name);
+    for (const [name, path] of this.refutedPaths)
+      if (merged.get(name) === path) merged.delete(name);
     const isSame =
       merged.size === this.loraPaths.size &&
       [...merged].every(([name, path]) => this.loraPaths.get(name) === path);
@@ -254,7 +260,9 @@ export class Recomputer {
     const isKnown = state === "proven" && way !== undefined;
     this.options.report(`block hashes: ${STATE_TEXTS[state]}`, {
       reason: state,
-      ...(isKnown ? { algorithm: way.algorithm, seed: way.seedOrigin, unitTokens: way.unitTokens } : {}),
+      ...(isKnown
+        ? { algorithm: way.algorithm, seed: way.seedOrigin, unitTokens: way.unitTokens }
+        : {}),
     });
   }
 }

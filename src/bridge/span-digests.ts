@@ -94,12 +94,7 @@ function originOf(span: SpanOrigin): string | undefined {
   return `${lookaheadTokens}/${digest}`;
 }
 
-function areEqual(
-  a: ArrayLike<number>,
-  b: ArrayLike<number>,
-  from: number,
-  to: number,
-): boolean {
+function areEqual(a: ArrayLike<number>, b: ArrayLike<number>, from: number, to: number): boolean {
   if (a === b) return true;
   if (to > a.length) return false;
   for (let i = from; i < to; i++) if (a[i] !== b[i]) return false;
