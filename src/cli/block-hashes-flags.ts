@@ -30,12 +30,12 @@ VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES=0). A block whose look-ahead tokens are not 
 What to give:
   --algorithm   vLLM's --prefix-caching-hash-algo
   --seed        PYTHONHASHSEED as the engine sees it; left out for an engine without it. Engines
-                before vLLM 0.32, and the xxhash algorithms, draw random bytes then: their hashes
+                before vLLM 0.29, and the xxhash algorithms, draw random bytes then: their hashes
                 cannot be computed
   --block-size  H, the tokens of one hash: the block size of an engine with one cache group; with
                 several their greatest common divisor, or --prefix-match-unit
-  --lora-path   belongs to the hash from vLLM 0.32 on, though no event shows it
-  --untagged    vLLM 0.19 to 0.31: extra keys without their tags; no --lora-path then
+  --lora-path   belongs to the hash from vLLM 0.31 on, though no event shows it
+  --untagged    vLLM 0.19 to 0.30: extra keys without their tags; no --lora-path then
   --lookahead   tokens after a block that its hash covers as well: 1 for EAGLE and MTP from vLLM
                 0.33 on, the number of draft tokens for an MTP of several modules
 
@@ -53,7 +53,7 @@ export function addBlockHashesFlags(command: Command): void {
     .option("--lora <name>", "LoRA adapter")
     .option("--lora-path <path>", "the path the engine loaded it from")
     .option("--salt <text>", "cache salt")
-    .option("--untagged", "extra keys as before vLLM 0.32")
+    .option("--untagged", "extra keys as before vLLM 0.31")
     .option("--lookahead <tokens>", "tokens of look-ahead hashing", "0")
     .option("--json", "one JSON object a block")
     .addHelpText("after", HELP);

@@ -82,7 +82,11 @@ async function main(): Promise<void> {
       const { simCommand } = await import("./sim/sim-command.ts");
       process.exitCode = simCommand(options);
     });
+  await addBlockHashes(program);
+  await program.parseAsync();
+}
 
+async function addBlockHashes(program: Command): Promise<void> {
   const { addBlockHashesFlags } = await import("./block-hashes-flags.ts");
   const blockHashes = program
     .command("block-hashes")
@@ -92,8 +96,6 @@ async function main(): Promise<void> {
     const { blockHashesCommand } = await import("./block-hashes-command.ts");
     blockHashesCommand(options);
   });
-
-  await program.parseAsync();
 }
 
 try {

@@ -7,7 +7,7 @@ import { type RecordingFacts, recompute } from "./recording.ts";
 const TAGGED = {
   seedText: "vllm-none-hash",
   extraKeyForm: "tagged",
-  loraPath: (name: string) => `/adapters/${name}`,
+  loraFolder: "/adapters",
 } as const;
 /** A seed of random bytes that no recording tells: chains begin at a parent's digest on the wire. */
 const UNTAGGED = { ...TAGGED, seedText: undefined, extraKeyForm: "untagged" } as const;
@@ -26,14 +26,7 @@ const recordings: readonly [string, RecordingFacts, object][] = [
   ["engine-hash-recorded-hash-xxh-cbor", { ...TAGGED, seedText: "42" }, { plain: 72, sparse: 40 }],
   ["engine-hash-recorded-live-gemma3-1to3-s7", TAGGED, { plain: 301, salt: 4, sparse: 57 }],
   ["engine-hash-recorded-offload-swa-sparse", TAGGED, { plain: 111, lora: 10, sparse: 44 }],
-  [
-    "engine-hash-recorded-live-qwen3-lora-s1",
-    {
-      ...TAGGED,
-      loraPath: (name: string) => `/tmp/live-engine/models/qwen3/adapters/${name}`,
-    },
-    { plain: 585, lora: 30, salt: 5 },
-  ],
+  ["engine-hash-recorded-live-qwen3-lora-s1", TAGGED, { plain: 585, lora: 30, salt: 5 }],
 ];
 
 describe("recorded engines", () => {
@@ -51,7 +44,7 @@ describe("recorded engines", () => {
     const form = await recompute(path("multimodal"), { ...TAGGED, extraKeyForm: "untagged" });
     expect(form).toMatchObject({ items: 0 });
     expect(form.wrong).toBeGreaterThan(0);
-    const lora = await recompute(path("lora-salt"), { ...TAGGED, loraPath: (name) => name });
+    const lora = await recompute(path("lora-salt"), { ...TAGGED, loraFolder: "/elsewhere" });
     expect(lora).toMatchObject({ lora: 0 });
     expect(lora.wrong).toBeGreaterThan(0);
   });

@@ -37,8 +37,8 @@ type Counts = { -readonly [Key in keyof Recomputed]: number };
 export interface RecordingFacts {
   readonly seedText: string | undefined;
   readonly extraKeyForm: "tagged" | "untagged";
-  /** The path of a LoRA adapter. */
-  readonly loraPath: (name: string) => string;
+  /** Where LoRA adapters were loaded from, unless the recording says it. */
+  readonly loraFolder: string;
 }
 
 /** Plays one recording. Blocks of several units count once each. */
@@ -48,7 +48,9 @@ export async function recompute(path: string, facts: RecordingFacts): Promise<Re
   if (algorithm === undefined) throw new TypeError("the recording names its algorithm");
   const root = facts.seedText === undefined ? undefined : seedDigest(algorithm, facts.seedText);
   const hasher = new BlockHasher(algorithm, facts.extraKeyForm);
-  const chain = new Chain(hasher, root, engine.hash_block_size, facts);
+  const folder = engine["lora_folder"];
+  const loraFolder = typeof folder === "string" ? folder : facts.loraFolder;
+  const chain = new Chain(hasher, root, engine.hash_block_size, loraFolder);
   for await (const entry of entries) {
     if (entry.type !== "frame") continue;
     const batch = decodeBatch(entry.frames[2] ?? new Uint8Array(0));
@@ -73,18 +75,18 @@ class Chain {
   private readonly hasher: BlockHasher;
   private readonly root: Digest | undefined;
   private readonly unitTokens: number;
-  private readonly facts: RecordingFacts;
+  private readonly loraFolder: string;
 
   constructor(
     hasher: BlockHasher,
     root: Digest | undefined,
     unitTokens: number,
-    facts: RecordingFacts,
+    loraFolder: string,
   ) {
     this.hasher = hasher;
     this.root = root;
     this.unitTokens = unitTokens;
-    this.facts = facts;
+    this.loraFolder = loraFolder;
   }
 
   store(event: StoreEvent): void {
@@ -155,7 +157,7 @@ class Chain {
     }
     const { loraName } = event;
     if (loraName !== undefined) texts.shift();
-    const loraPath = loraName === undefined ? undefined : this.facts.loraPath(loraName);
+    const loraPath = loraName === undefined ? undefined : `${this.loraFolder}/${loraName}`;
     return { loraName, loraPath, items, cacheSalt: isFirstUnit ? texts[0] : undefined };
   }
 
