@@ -8,6 +8,7 @@
  */
 import { KvEventsError } from "@kv-group-bridge/protocol";
 import { Command } from "commander";
+import type { BlockHashesFlags } from "./block-hashes-flags.ts";
 import type { SimFlags } from "./sim/sim-command.ts";
 import type { VerifyOptions } from "./verify-command.ts";
 
@@ -81,8 +82,20 @@ async function main(): Promise<void> {
       const { simCommand } = await import("./sim/sim-command.ts");
       process.exitCode = simCommand(options);
     });
-
+  await addBlockHashes(program);
   await program.parseAsync();
+}
+
+async function addBlockHashes(program: Command): Promise<void> {
+  const { addBlockHashesFlags } = await import("./block-hashes-flags.ts");
+  const blockHashes = program
+    .command("block-hashes")
+    .description("given these tokens, name the blocks as an engine of this configuration would");
+  addBlockHashesFlags(blockHashes);
+  blockHashes.action(async (options: BlockHashesFlags) => {
+    const { blockHashesCommand } = await import("./block-hashes-command.ts");
+    blockHashesCommand(options);
+  });
 }
 
 try {

@@ -4,11 +4,14 @@
  * Refuses: nothing.
  * Does not do: anything of its own.
  */
+export type { BlockTokens, HashedExtras, HashedItem } from "./block-content.ts";
+export { BlockHasher } from "./block-hasher.ts";
+export type { PromptItem } from "./item-walk.ts";
 export {
-  BlockHasher,
-  type BlockTokens,
-  type HashedExtras,
-  type HashedItem,
-} from "./block-hasher.ts";
+  type BlockDigest,
+  blockHashes,
+  type HashedPrompt,
+  PromptHashes,
+} from "./prompt-hashes.ts";
 export { type PublishedForm, publishedHash } from "./published-hash.ts";
 export { COMMON_SEED_TEXTS, DEFAULT_SEED_TEXT, seedDigest } from "./seeds.ts";
