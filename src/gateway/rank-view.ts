@@ -31,11 +31,15 @@ import {
 } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
 import type { LayoutReason, ViewFacts } from "./answer.ts";
-import { type ApplyCounts, applyEvents, withdrawScope } from "./apply.ts";
-import { checkEvents } from "./check-events.ts";
+import { type ApplyTarget, applyContents, clearScope, withdrawScope } from "./apply.ts";
+import type { ApplyCounts } from "./apply-counts.ts";
+import type { EventRefusal } from "./check-events.ts";
 import { checkStart, type ExpectedStart, type MessageRefusal } from "./check-start.ts";
+import { checkContents, type MessageContents } from "./check-unplaced.ts";
 import { MediaTable } from "./media.ts";
-import { rankLayout } from "./rank-layout.ts";
+import type { PlaceSearch } from "./place-search.ts";
+import { giveLayout, rankLayout } from "./rank-layout.ts";
+import { RankUnplaced } from "./rank-unplaced.ts";
 import type { MessageProgress } from "./subscription.ts";
 import { ViewCursor } from "./view-cursor.ts";
 
@@ -47,6 +51,8 @@ export type Applied =
 /** What a view needs. */
 export interface RankViewOptions extends ExpectedStart {
   readonly index: PrefixIndex;
+  /** Finds places of blocks that were told without one; shared by all views of the index. */
+  readonly search: PlaceSearch;
   /** Counted here; may be shared by many views. */
   readonly counts: ApplyCounts;
 }
@@ -67,6 +73,7 @@ export class RankView implements ViewFacts {
   isCatchingUp = false;
   isSnapshotWhole = false;
   isComplete = false;
+  /** There are blocks that the bridge cannot tell, or that cannot be searched. */
   hasUnplacedBlocks = false;
   isWithdrawn = false;
   isLimited = false;
@@ -74,15 +81,23 @@ export class RankView implements ViewFacts {
   factsRevision = 0;
   /** Kinds of the scored groups, as vLLM calls them. */
   groupKinds: ReadonlyMap<number, string> = NO_KINDS;
+  /** Blocks that were told without a place. */
+  readonly unplaced: RankUnplaced;
   private readonly options: RankViewOptions;
-  private readonly media = new MediaTable();
+  private readonly target: ApplyTarget;
   private readonly place = new ViewCursor();
   private nextChunk = 0;
   private expectsStart = true;
+  private hasUntoldBlocks = false;
 
   constructor(options: RankViewOptions) {
+    const { index, search, counts } = options;
+    const rank = index.addRank(undefined);
+    const onRefused = () => this.setLimited();
     this.options = options;
-    this.rank = options.index.addRank(undefined);
+    this.rank = rank;
+    this.unplaced = new RankUnplaced({ search, index, rank, counts, onRefused });
+    this.target = { index, rank, media: new MediaTable(), unplaced: this.unplaced, counts };
   }
 
   /** The last sequence number applied; undefined = none. */
@@ -92,6 +107,7 @@ export class RankView implements ViewFacts {
 
   /** Gives the rank's entries and handle back to the index. Nothing may follow. */
   retire(): void {
+    this.unplaced.retire();
     this.options.index.retireRank(this.rank);
   }
 
@@ -116,7 +132,14 @@ export class RankView implements ViewFacts {
 
   /** Takes one message. */
   apply(response: SubscribeResponse): Applied {
-    const { message } = response;
+    const applied = this.take(response.message);
+    const hasUnplacedBlocks = this.hasUntoldBlocks || this.unplaced.isUnsearchable;
+    if (hasUnplacedBlocks !== this.hasUnplacedBlocks) this.factsRevision++;
+    this.hasUnplacedBlocks = hasUnplacedBlocks;
+    return applied;
+  }
+
+  private take(message: SubscribeResponse["message"]): Applied {
     if (message.case === "start") return this.start(message.value);
     if (this.expectsStart) return refuse("start_missing");
     switch (message.case) {
@@ -145,7 +168,7 @@ export class RankView implements ViewFacts {
     this.place.start(cursor, start.instance, start.isResumed);
     this.expectsStart = false;
     this.isComplete = start.completeness === Completeness.COMPLETE;
-    this.hasUnplacedBlocks = start.unplacedBlocks > 0n;
+    this.hasUntoldBlocks = start.unplacedBlocks > start.toldUnplacedBlocks;
     this.isEngineConnected = start.isEngineConnected;
     this.isCatchingUp = start.isCatchingUp;
     this.factsRevision++;
@@ -157,8 +180,9 @@ export class RankView implements ViewFacts {
 
   /** Everything known is void; a snapshot follows. */
   private forget(): void {
-    this.options.index.clear(this.rank, ALL, ALL);
-    this.media.reset();
+    clearScope(this.target, ALL, ALL);
+    this.unplaced.foundTotal = 0;
+    this.target.media.reset();
     this.nextChunk = 0;
     this.hasView = true;
     this.isSnapshotWhole = false;
@@ -168,10 +192,9 @@ export class RankView implements ViewFacts {
 
   private snapshotChunk(chunk: SnapshotChunk): Applied {
     if (this.isSnapshotWhole || chunk.index !== this.nextChunk) return refuse("chunk_misplaced");
-    const verdict = checkEvents(chunk.events, true);
-    if (verdict === "unknown_operation") this.withdrawAll();
-    else if (verdict !== "sound") return refuse(verdict);
-    else this.write(chunk.events);
+    const { events, unplaced: unplacedStored } = chunk;
+    const refusal = this.write({ events, unplacedRemoved: [], unplacedStored }, true);
+    if (refusal !== undefined) return refuse(refusal);
     this.nextChunk++;
     if (!chunk.isLast) return NOTHING;
     this.isSnapshotWhole = true;
@@ -197,16 +220,12 @@ export class RankView implements ViewFacts {
       default:
         break;
     }
-    const verdict = checkEvents(batch.events, false);
-    if (verdict === "unknown_operation") this.withdrawAll();
-    else if (verdict !== "sound") return refuse(verdict);
-    else this.write(batch.events);
+    const refusal = this.write(batch, false);
+    if (refusal !== undefined) return refuse(refusal);
     this.place.advance(sequence);
     this.setEngine(this.isEngineConnected, message.isCatchingUp);
-    this.setCompleteness(
-      message.completeness === Completeness.COMPLETE,
-      message.unplacedBlocks > 0n,
-    );
+    this.hasUntoldBlocks = message.unplacedBlocks > message.toldUnplacedBlocks;
+    this.setComplete(message.completeness === Completeness.COMPLETE);
     return NOTHING;
   }
 
@@ -220,11 +239,11 @@ export class RankView implements ViewFacts {
   }
 
   private withdraw(message: Withdraw): Applied {
-    withdrawScope(this.options.index, this.rank, this.media, message);
+    withdrawScope(this.target, message);
     this.options.counts.withdrawals++;
     this.place.pass();
     // The next batch says what the bridge thinks of its view since.
-    this.setCompleteness(false, this.hasUnplacedBlocks);
+    this.setComplete(false);
     return NOTHING;
   }
 
@@ -251,29 +270,34 @@ export class RankView implements ViewFacts {
     const layout = result?.ok === true ? result.layout : undefined;
     this.layoutReasons = result === undefined ? ["no_groups"] : result.ok ? [] : result.reasons;
     this.groupKinds = result?.ok === true ? result.groupKinds : NO_KINDS;
-    // A roster that grew is taken in two steps: without a layout the index admits further groups.
-    const isKept =
-      index.setLayout(this.rank, layout) ||
-      (index.setLayout(this.rank, undefined) && index.setLayout(this.rank, layout));
-    if (isKept) return true;
-    index.clear(this.rank, ALL, ALL);
+    const scheme = layout === undefined ? undefined : engine?.hashScheme?.scheme;
+    this.unplaced.setScheme(scheme, engine?.lookaheadTokens ?? 0);
+    if (giveLayout(index, this.rank, layout)) return true;
+    clearScope(this.target, ALL, ALL);
     invariant(index.setLayout(this.rank, layout), "an empty rank takes any layout");
     return false;
   }
 
-  private write(events: Parameters<typeof applyEvents>[4]): void {
-    const { index, counts } = this.options;
-    const isKept = applyEvents(index, this.rank, this.media, counts, events);
-    if (isKept || this.isLimited) return;
-    this.isLimited = true;
-    this.factsRevision++;
+  /** Applies a message's contents, or says why they are refused. */
+  private write(contents: MessageContents, isSnapshot: boolean): EventRefusal | undefined {
+    const verdict = checkContents(contents, isSnapshot);
+    if (verdict === "unknown_operation") this.withdrawAll();
+    else if (verdict !== "sound") return verdict;
+    else if (!applyContents(this.target, contents)) this.setLimited();
+    return undefined;
   }
 
   /** It cannot be told what an unknown operation took away: all of this rank is forgotten. */
   private withdrawAll(): void {
-    this.options.index.clear(this.rank, ALL, ALL);
+    clearScope(this.target, ALL, ALL);
     this.options.counts.unknownOperations++;
     this.isWithdrawn = true;
+    this.factsRevision++;
+  }
+
+  private setLimited(): void {
+    if (this.isLimited) return;
+    this.isLimited = true;
     this.factsRevision++;
   }
 
@@ -284,10 +308,9 @@ export class RankView implements ViewFacts {
     this.factsRevision++;
   }
 
-  private setCompleteness(isComplete: boolean, hasUnplacedBlocks: boolean): void {
-    if (isComplete === this.isComplete && hasUnplacedBlocks === this.hasUnplacedBlocks) return;
+  private setComplete(isComplete: boolean): void {
+    if (isComplete === this.isComplete) return;
     this.isComplete = isComplete;
-    this.hasUnplacedBlocks = hasUnplacedBlocks;
     this.factsRevision++;
   }
 }
