@@ -10,3 +10,12 @@ export {
   type HashedExtras,
   type HashedItem,
 } from "./block-hasher.ts";
+export type { PromptItem } from "./item-walk.ts";
+export {
+  type BlockDigest,
+  blockHashes,
+  type HashedPrompt,
+  PromptHashes,
+} from "./prompt-hashes.ts";
+export { type PublishedForm, publishedHash } from "./published-hash.ts";
+export { COMMON_SEED_TEXTS, DEFAULT_SEED_TEXT, seedDigest } from "./seeds.ts";
