@@ -7,8 +7,8 @@
  * Does not do: choose a worker, discover workers, listen on ports.
  */
 import { create } from "@bufbuild/protobuf";
-import { type KeyScheme, KeySchemeSchema } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import { PromptHashes } from "@kv-group-bridge/engine-hash";
+import { type KeyScheme, KeySchemeSchema } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import {
   GroupPositions,
   MAX_RANKS,

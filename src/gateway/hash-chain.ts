@@ -22,7 +22,12 @@ export interface PromptHashReader {
 /** Makes a reader of one scheme and look-ahead. */
 export type PromptHashFactory = (scheme: HashScheme, lookaheadTokens: number) => PromptHashReader;
 
-const NO_PROMPT: HashedPrompt = { tokens: [], loraName: undefined, cacheSalt: undefined, items: [] };
+const NO_PROMPT: HashedPrompt = {
+  tokens: [],
+  loraName: undefined,
+  cacheSalt: undefined,
+  items: [],
+};
 
 /** One reader, begun at most once a query. */
 export class HashChain {

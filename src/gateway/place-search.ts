@@ -6,14 +6,26 @@
  * Refuses: blocks beyond `LIMITS.unplacedBlocks` and tails beyond `LIMITS.tailsPerBucket` (false; callers drop).
  * Does not do: write the index (the blocks' owners do).
  */
-import { HashKeys, type HashScheme, type KeyedHasher, LIMITS, writeKey } from "@kv-group-bridge/protocol";
+import {
+  HashKeys,
+  type HashScheme,
+  type KeyedHasher,
+  LIMITS,
+  writeKey,
+} from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
 import { HashChain, type PromptHashFactory } from "./hash-chain.ts";
 import { type NamedPrompt, PromptKeys } from "./prompt-keys.ts";
-import type { RankUnplaced } from "./rank-unplaced.ts";
 import { plainSchemeName, SchemeBlocks, schemeName } from "./scheme-blocks.ts";
 import { type Tail, type TailBlocks, TailTable } from "./tail-table.ts";
 import type { BlockLink, UnplacedBlock } from "./unplaced-block.ts";
+
+/** The blocks of one rank, for `audit`. */
+export interface KeptBlocks {
+  readonly toldBlocks: number;
+  readonly searchedBlocks: number;
+  audit(): void;
+}
 
 /** Blocks of one place, found and not written yet. */
 interface Find {
@@ -117,7 +129,7 @@ export class PlaceSearch {
   }
 
   /** Recounts, with the blocks of all ranks; throws InvariantViolation. For tests. */
-  audit(ranks: readonly Pick<RankUnplaced, "audit" | "toldBlocks" | "searchedBlocks">[]): void {
+  audit(ranks: readonly KeptBlocks[]): void {
     let [kept, searched] = [0, 0];
     for (const rank of ranks) {
       rank.audit();

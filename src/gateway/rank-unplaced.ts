@@ -23,8 +23,8 @@ export interface RankUnplacedOptions {
   readonly index: PrefixIndex;
   readonly rank: RankHandle;
   readonly counts: ApplyCounts;
-  /** A query found a block of the GPU, and the index refused it. */
-  readonly onRefused: () => void;
+  /** A block of the GPU was lost at a bound after it had been taken. */
+  readonly onLimit: () => void;
 }
 
 /** Blocks of one group in one medium, by hash key. */
@@ -85,7 +85,7 @@ export class RankUnplaced implements BlockOwner {
         if (this.begin(block)) continue;
         this.drop(scope, block);
         this.options.counts.unplacedDropped++;
-        if (block.mediumId === GPU_MEDIUM_ID) this.options.onRefused();
+        if (block.mediumId === GPU_MEDIUM_ID) this.options.onLimit();
       }
     }
   }
@@ -159,16 +159,9 @@ export class RankUnplaced implements BlockOwner {
 
   /** See `BlockOwner`. */
   found(block: UnplacedBlock, prefixKey: Uint8Array, endTokens: number): void {
-    const { index, rank, counts, onRefused } = this.options;
+    const { index, rank, counts, onLimit } = this.options;
     const { groupId, mediumId, blockSizeTokens } = block;
-    const outcome = index.storeRun(
-      rank,
-      groupId,
-      mediumId,
-      prefixKey,
-      endTokens,
-      blockSizeTokens,
-    );
+    const outcome = index.storeRun(rank, groupId, mediumId, prefixKey, endTokens, blockSizeTokens);
     block.prefixKey = prefixKey;
     block.ownsEntry = outcome.stored === 1;
     this.foundBlocks++;
@@ -176,7 +169,7 @@ export class RankUnplaced implements BlockOwner {
     counts.unplacedFound++;
     if (outcome.stored + outcome.alreadyHeld === 1) return;
     counts.refusedBlocks++;
-    if (mediumId === GPU_MEDIUM_ID) onRefused();
+    if (mediumId === GPU_MEDIUM_ID) onLimit();
   }
 
   /** See `BlockOwner`. */
@@ -237,7 +230,8 @@ export class RankUnplaced implements BlockOwner {
   private unplace(block: UnplacedBlock): void {
     const { search, index, rank } = this.options;
     const { prefixKey, groupId, mediumId } = block;
-    if (block.tailLink !== undefined && this.scheme !== undefined) search.remove(block, this.scheme);
+    if (block.tailLink !== undefined && this.scheme !== undefined)
+      search.remove(block, this.scheme);
     if (prefixKey === undefined) return;
     if (block.ownsEntry) index.removeKeys(rank, groupId, mediumId, prefixKey);
     block.ownsEntry = false;

@@ -1,10 +1,10 @@
 /**
  * What it is: what the gateway knows of one rank: the facts of its stream, and the only writer of
  * its entries in the index. One message is applied whole or not at all.
- * Owns: cursor, completeness, engine description, media of the view, and the rank's handle.
+ * Owns: cursor, completeness, engine description, media, unplaced blocks, the rank's handle.
  * Invariants: the entries of the index are those of `epoch` up to `cursor`, less what was
- * forgotten; whenever something was forgotten that the bridge still counts as sent, `isWithdrawn`
- * says so until the next start.
+ * forgotten, and the found unplaced blocks; whenever something was forgotten that the bridge still
+ * counts as sent, `isWithdrawn` says so until the next start.
  * Refuses: what breaks the contract, by a reason from a closed list; nothing of such a message is
  * applied.
  * Does not do: open streams, look at clocks, score.
@@ -31,22 +31,17 @@ import {
 } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
 import type { LayoutReason, ViewFacts } from "./answer.ts";
+import { type Applied, NOTHING, RESUMED, refuse, STARTED, WHOLE } from "./applied.ts";
 import { type ApplyTarget, applyContents, clearScope, withdrawScope } from "./apply.ts";
 import type { ApplyCounts } from "./apply-counts.ts";
 import type { EventRefusal } from "./check-events.ts";
-import { checkStart, type ExpectedStart, type MessageRefusal } from "./check-start.ts";
+import { checkStart, type ExpectedStart } from "./check-start.ts";
 import { checkContents, type MessageContents } from "./check-unplaced.ts";
 import { MediaTable } from "./media.ts";
 import type { PlaceSearch } from "./place-search.ts";
 import { giveLayout, rankLayout } from "./rank-layout.ts";
 import { RankUnplaced } from "./rank-unplaced.ts";
-import type { MessageProgress } from "./subscription.ts";
 import { ViewCursor } from "./view-cursor.ts";
-
-/** How far a message led, or why it was refused. */
-export type Applied =
-  | { readonly ok: true; readonly value: MessageProgress }
-  | { readonly ok: false; readonly error: MessageRefusal };
 
 /** What a view needs. */
 export interface RankViewOptions extends ExpectedStart {
@@ -57,10 +52,6 @@ export interface RankViewOptions extends ExpectedStart {
   readonly counts: ApplyCounts;
 }
 
-const NOTHING: Applied = { ok: true, value: "none" };
-const STARTED: Applied = { ok: true, value: "started" };
-const RESUMED: Applied = { ok: true, value: "resumed" };
-const WHOLE: Applied = { ok: true, value: "snapshot_whole" };
 const NO_KINDS: ReadonlyMap<number, string> = new Map();
 
 /** One rank's view. Made empty; `retire` ends it. */
@@ -93,10 +84,9 @@ export class RankView implements ViewFacts {
   constructor(options: RankViewOptions) {
     const { index, search, counts } = options;
     const rank = index.addRank(undefined);
-    const onRefused = () => this.setLimited();
     this.options = options;
     this.rank = rank;
-    this.unplaced = new RankUnplaced({ search, index, rank, counts, onRefused });
+    this.unplaced = new RankUnplaced({ search, index, rank, counts, onLimit: () => this.limit() });
     this.target = { index, rank, media: new MediaTable(), unplaced: this.unplaced, counts };
   }
 
@@ -167,10 +157,9 @@ export class RankView implements ViewFacts {
     if (!start.isResumed) this.forget();
     this.place.start(cursor, start.instance, start.isResumed);
     this.expectsStart = false;
-    this.isComplete = start.completeness === Completeness.COMPLETE;
     this.hasUntoldBlocks = start.unplacedBlocks > start.toldUnplacedBlocks;
-    this.isEngineConnected = start.isEngineConnected;
-    this.isCatchingUp = start.isCatchingUp;
+    const isComplete = start.completeness === Completeness.COMPLETE;
+    this.settle(isComplete, start.isEngineConnected, start.isCatchingUp);
     this.factsRevision++;
     if (this.adopt(engine)) return start.isResumed ? RESUMED : STARTED;
     invariant(start.isResumed, "an empty rank takes any layout");
@@ -192,8 +181,8 @@ export class RankView implements ViewFacts {
 
   private snapshotChunk(chunk: SnapshotChunk): Applied {
     if (this.isSnapshotWhole || chunk.index !== this.nextChunk) return refuse("chunk_misplaced");
-    const { events, unplaced: unplacedStored } = chunk;
-    const refusal = this.write({ events, unplacedRemoved: [], unplacedStored }, true);
+    const { events, unplaced } = chunk;
+    const refusal = this.write({ events, unplacedRemoved: [], unplacedStored: unplaced }, true);
     if (refusal !== undefined) return refuse(refusal);
     this.nextChunk++;
     if (!chunk.isLast) return NOTHING;
@@ -223,9 +212,9 @@ export class RankView implements ViewFacts {
     const refusal = this.write(batch, false);
     if (refusal !== undefined) return refuse(refusal);
     this.place.advance(sequence);
-    this.setEngine(this.isEngineConnected, message.isCatchingUp);
     this.hasUntoldBlocks = message.unplacedBlocks > message.toldUnplacedBlocks;
-    this.setComplete(message.completeness === Completeness.COMPLETE);
+    const isComplete = message.completeness === Completeness.COMPLETE;
+    this.settle(isComplete, this.isEngineConnected, message.isCatchingUp);
     return NOTHING;
   }
 
@@ -234,7 +223,7 @@ export class RankView implements ViewFacts {
     const ours = this.place.current;
     invariant(ours !== undefined, "a start sets the cursor");
     if (theirs === undefined || !contains(ours, theirs)) return refuse("cursor_behind");
-    this.setEngine(heartbeat.isEngineConnected, heartbeat.isCatchingUp);
+    this.settle(this.isComplete, heartbeat.isEngineConnected, heartbeat.isCatchingUp);
     return NOTHING;
   }
 
@@ -243,7 +232,7 @@ export class RankView implements ViewFacts {
     this.options.counts.withdrawals++;
     this.place.pass();
     // The next batch says what the bridge thinks of its view since.
-    this.setComplete(false);
+    this.settle(false, this.isEngineConnected, this.isCatchingUp);
     return NOTHING;
   }
 
@@ -264,17 +253,16 @@ export class RankView implements ViewFacts {
 
   /** Sets engine and layout; false = the rank's entries had to be cleared for it. */
   private adopt(engine: EngineDescription | undefined): boolean {
-    const { index } = this.options;
     const result = engine === undefined ? undefined : rankLayout(engine);
     this.engine = engine;
     const layout = result?.ok === true ? result.layout : undefined;
     this.layoutReasons = result === undefined ? ["no_groups"] : result.ok ? [] : result.reasons;
     this.groupKinds = result?.ok === true ? result.groupKinds : NO_KINDS;
-    const scheme = layout === undefined ? undefined : engine?.hashScheme?.scheme;
-    this.unplaced.setScheme(scheme, engine?.lookaheadTokens ?? 0);
-    if (giveLayout(index, this.rank, layout)) return true;
+    if (layout === undefined) this.unplaced.setScheme(undefined, 0);
+    else this.unplaced.setScheme(engine?.hashScheme?.scheme, layout.lookaheadTokens);
+    if (giveLayout(this.options.index, this.rank, layout)) return true;
     clearScope(this.target, ALL, ALL);
-    invariant(index.setLayout(this.rank, layout), "an empty rank takes any layout");
+    invariant(this.options.index.setLayout(this.rank, layout), "an empty rank takes any layout");
     return false;
   }
 
@@ -283,7 +271,7 @@ export class RankView implements ViewFacts {
     const verdict = checkContents(contents, isSnapshot);
     if (verdict === "unknown_operation") this.withdrawAll();
     else if (verdict !== "sound") return verdict;
-    else if (!applyContents(this.target, contents)) this.setLimited();
+    else if (!applyContents(this.target, contents)) this.limit();
     return undefined;
   }
 
@@ -295,26 +283,18 @@ export class RankView implements ViewFacts {
     this.factsRevision++;
   }
 
-  private setLimited(): void {
+  private limit(): void {
     if (this.isLimited) return;
     this.isLimited = true;
     this.factsRevision++;
   }
 
-  private setEngine(isConnected: boolean, isCatchingUp: boolean): void {
-    if (isConnected === this.isEngineConnected && isCatchingUp === this.isCatchingUp) return;
+  private settle(isComplete: boolean, isConnected: boolean, isCatchingUp: boolean): void {
+    const isSame = isComplete === this.isComplete && isConnected === this.isEngineConnected;
+    if (isSame && isCatchingUp === this.isCatchingUp) return;
+    this.isComplete = isComplete;
     this.isEngineConnected = isConnected;
     this.isCatchingUp = isCatchingUp;
     this.factsRevision++;
   }
-
-  private setComplete(isComplete: boolean): void {
-    if (isComplete === this.isComplete) return;
-    this.isComplete = isComplete;
-    this.factsRevision++;
-  }
-}
-
-function refuse(error: MessageRefusal): Applied {
-  return { ok: false, error };
 }

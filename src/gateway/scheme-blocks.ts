@@ -22,9 +22,7 @@ export class SchemeBlocks {
   ranks = 0;
   private readonly lists = new Map<string, BlockList>();
 
-  constructor(
-    scheme: Pick<SchemeBlocks, "name" | "scheme" | "lookaheadTokens" | "plainChain">,
-  ) {
+  constructor(scheme: Pick<SchemeBlocks, "name" | "scheme" | "lookaheadTokens" | "plainChain">) {
     this.name = scheme.name;
     this.scheme = scheme.scheme;
     this.lookaheadTokens = scheme.lookaheadTokens;
