@@ -65,7 +65,10 @@ export const ANSWER_REASONS = [
   "snapshot_pending",
   /** lower_bound: the bridge joined late or lost something. */
   "incomplete",
-  /** lower_bound: the engine holds blocks whose place in a prompt is not known. */
+  /**
+   * lower_bound: the engine holds blocks whose place in a prompt is not known, or may hold one in this prompt that
+   * could not be hashed far enough to tell.
+   */
   "unplaced_blocks",
   /** lower_bound: the gateway had to forget something that the bridge still counts as sent. */
   "withdrawn",
@@ -141,6 +144,15 @@ export function assess(
   const found = new Set<AnswerReason>([...unknown, ...stale, ...assumed, ...lower]);
   return Object.freeze({
     state,
+    reasons: Object.freeze(ANSWER_REASONS.filter((reason) => found.has(reason))),
+  });
+}
+
+/** The same for a query that could not be hashed far enough to find places of blocks in its prompt. */
+export function withUnplacedBlocks(assessment: Assessment): Assessment {
+  const found = new Set<AnswerReason>([...assessment.reasons, "unplaced_blocks"]);
+  return Object.freeze({
+    state: assessment.state === "exact" ? "lower_bound" : assessment.state,
     reasons: Object.freeze(ANSWER_REASONS.filter((reason) => found.has(reason))),
   });
 }

@@ -8,8 +8,9 @@
  */
 import type { PrefixIndex } from "@kv-group-bridge/prefix-index";
 import type { Metrics, Sample } from "@kv-group-bridge/runtime";
-import type { ApplyCounts } from "./apply.ts";
+import type { ApplyCounts } from "./apply-counts.ts";
 import type { MessageRefusal } from "./check-start.ts";
+import type { PlaceSearch } from "./place-search.ts";
 import type { RankStatus } from "./rank-status.ts";
 import type { SubscriptionError } from "./subscription.ts";
 
@@ -26,12 +27,13 @@ export interface GatewayTotals {
 export interface MetricSources {
   readonly totals: GatewayTotals;
   readonly index: PrefixIndex;
+  readonly search: PlaceSearch;
   readonly statuses: () => readonly RankStatus[];
 }
 
 /** Registers every metric of a gateway. */
 export function registerGatewayMetrics(metrics: Metrics, sources: MetricSources): void {
-  const { totals, index, statuses } = sources;
+  const { totals, index, search, statuses } = sources;
   metrics.counter({
     name: "kvgroup_gateway_queries_total",
     help: "Prompts scored",
@@ -73,6 +75,20 @@ export function registerGatewayMetrics(metrics: Metrics, sources: MetricSources)
     labels: ["what"],
     read: () => labelled("what", Object.entries(index.gauges())),
   });
+  metrics.gauge({
+    name: "kvgroup_gateway_unplaced_blocks",
+    help: "Blocks told without a place and not found by a query yet",
+    read: () => [{ value: sum(statuses().map((rank) => rank.unplacedBlocks)) }],
+  });
+  metrics.counter({
+    name: "kvgroup_gateway_unplaced_tails_without_hash_total",
+    help: "Ends of prompts whose last tokens were those of an unplaced block, and whose hash was not",
+    read: () => [{ value: search.tailsWithoutHash }],
+  });
+}
+
+function sum(numbers: readonly number[]): number {
+  return numbers.reduce((total, number) => total + number, 0);
 }
 
 function tally(names: readonly string[]): ReadonlyMap<string, number> {

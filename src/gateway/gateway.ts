@@ -7,6 +7,7 @@
  * Does not do: choose a worker, discover workers, listen on ports.
  */
 import { create } from "@bufbuild/protobuf";
+import { PromptHashes } from "@kv-group-bridge/engine-hash";
 import { type KeyScheme, KeySchemeSchema } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import {
   GroupPositions,
@@ -21,7 +22,6 @@ import {
   KeyedHasher,
   KvEventsError,
   LIMITS,
-  PLAIN,
   SEED_MIN_CHARACTERS,
 } from "@kv-group-bridge/protocol";
 import {
@@ -33,10 +33,11 @@ import {
   systemTimers,
 } from "@kv-group-bridge/runtime";
 import { AnswerBuffer, type RankAnswer } from "./answer-buffer.ts";
-import { newApplyCounts } from "./apply.ts";
+import { newApplyCounts } from "./apply-counts.ts";
 import type { BridgeSource } from "./connect-source.ts";
 import { type GatewayTotals, registerGatewayMetrics } from "./gateway-metrics.ts";
 import { type GatewayOptions, openSource, type StateListener } from "./gateway-options.ts";
+import { PlaceSearch } from "./place-search.ts";
 import { PromptKeys } from "./prompt-keys.ts";
 import { checkQuery, type Query } from "./query.ts";
 import { type FollowerEnvironment, RankFollower } from "./rank-follower.ts";
@@ -59,10 +60,9 @@ export function createGateway(options: GatewayOptions): Gateway {
 export class Gateway {
   private readonly options: GatewayOptions;
   private readonly clock: Clock;
-  private readonly hasher: KeyedHasher;
   private readonly keyScheme: KeyScheme;
-  private readonly plainRoot: Uint32Array;
   private readonly index: PrefixIndex;
+  private readonly search: PlaceSearch;
   private readonly environment: FollowerEnvironment;
   private readonly totals: GatewayTotals = {
     queries: 0,
@@ -86,11 +86,11 @@ export class Gateway {
     if (typeof options.seed !== "string" || options.seed.length < SEED_MIN_CHARACTERS) {
       throw new KvEventsError("config_invalid", `seed: at least ${SEED_MIN_CHARACTERS} characters`);
     }
-    this.hasher = new KeyedHasher(options.seed);
-    const checkValue = this.hasher.checkValue();
+    const hasher = new KeyedHasher(options.seed);
+    const checkValue = hasher.checkValue();
     this.keyScheme = create(KeySchemeSchema, { id: KEY_SCHEME_ID, checkValue });
-    this.plainRoot = this.hasher.rootWords(PLAIN);
-    this.keys = new PromptKeys(this.hasher);
+    this.keys = new PromptKeys(hasher);
+    this.search = new PlaceSearch(hasher, (...scheme) => new PromptHashes(...scheme));
     this.index = new PrefixIndex({
       maxNodes: options.indexLimits?.maxNodes ?? LIMITS.indexNodes.value,
       maxEntriesPerRank: options.indexLimits?.maxEntriesPerRank ?? LIMITS.indexEntriesPerRank.value,
@@ -110,6 +110,7 @@ export class Gateway {
       registerGatewayMetrics(options.metrics, {
         totals: this.totals,
         index: this.index,
+        search: this.search,
         statuses: () => this.workers(),
       });
     }
@@ -201,7 +202,7 @@ export class Gateway {
    * of.
    */
   scoreInto(query: Query, out: AnswerBuffer): void {
-    this.beginKeys(query);
+    this.begin(query);
     this.totals.queries++;
     this.index.score(this.keys, query.tokens.length, this.scores);
     this.keys.release();
@@ -214,7 +215,7 @@ export class Gateway {
     const nowMs = this.clock.monotonicMs();
     out.count = 0;
     for (const follower of this.followers()) {
-      const { state, reasons } = follower.assessment(nowMs);
+      const { state, reasons } = follower.assessment(nowMs, this.search.queryNumber);
       const isKnown = state !== "unknown";
       const limiting = follower.scoredLimitingGroupId;
       const line = out.next();
@@ -232,8 +233,9 @@ export class Gateway {
     const ranks = this.workersByName.get(worker)?.followers;
     const follower = ranks?.find((candidate) => candidate.dpRank === dpRank);
     if (follower === undefined) throw new KvEventsError("worker_unknown", `${worker}/${dpRank}`);
-    this.beginKeys(query);
-    const assessment = follower.assessment(this.clock.monotonicMs());
+    this.begin(query);
+    const nowMs = this.clock.monotonicMs();
+    const assessment = follower.assessment(nowMs, this.search.queryNumber);
     const { rank } = follower.view;
     const { positions } = this;
     const hasLayout = this.index.explain(rank, this.keys, query.tokens.length, positions);
@@ -262,25 +264,23 @@ export class Gateway {
     const ranks = this.followers().length;
     invariant(this.index.gauges().ranks === ranks, "no rank is left over");
     invariant(this.followersByRank.size === ranks, "every rank has a follower");
+    this.search.audit(this.followers().map(({ view }) => view.unplaced));
   }
 
   private makeFollower(worker: CheckedWorker, dpRank: DpRank, source: BridgeSource): RankFollower {
-    const { index, keyScheme, totals } = this;
-    const view = new RankView({ index, dpRank, keyScheme, counts: totals.applied });
+    const { index, search, keyScheme, totals } = this;
+    const view = new RankView({ index, search, dpRank, keyScheme, counts: totals.applied });
     const rank = { worker: worker.name, bridgeUrl: worker.address.url, dpRank, view };
     const follower = new RankFollower(rank, source, this.environment);
     this.followersByRank.set(view.rank, follower);
     return follower;
   }
 
-  private beginKeys(query: Query): void {
+  /** Begins a prompt's keys; blocks whose place it shows are in the index from now on. */
+  private begin(query: Query): void {
     checkQuery(query);
-    const { loraName, cacheSalt, multimodalItems } = query;
-    const isPlain = loraName === undefined && (cacheSalt === undefined || cacheSalt === "");
-    const root = isPlain
-      ? this.plainRoot
-      : this.hasher.rootWords({ loraName, cacheSalt: cacheSalt === "" ? undefined : cacheSalt });
-    this.keys.reset(query.tokens, root, multimodalItems);
+    this.search.find(query);
+    this.keys.begin(query);
   }
 
   private followers(): readonly RankFollower[] {

@@ -5,7 +5,7 @@
  * Refuses: going back; a walk asks in ascending order. The query itself is checked in query.ts.
  * Does not do: keep the prompt; `release` lets go of it.
  */
-import { type KeyedHasher, PrefixState } from "@kv-group-bridge/protocol";
+import { type KeyedHasher, PLAIN, PrefixState } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
 
 /** A multimodal item of a prompt. */
@@ -16,6 +16,15 @@ export interface MultimodalItem {
   readonly offset: number;
   /** Placeholder tokens; absent or 0 = not known. Prefix keys do not need it, the engine's own hashes do. */
   readonly length?: number | undefined;
+}
+
+/** A prompt with all that its keys depend on; a checked query is one. Undefined and absent mean the same. */
+export interface NamedPrompt {
+  readonly tokens: ArrayLike<number>;
+  readonly loraName?: string | undefined;
+  /** "" = none. */
+  readonly cacheSalt?: string | undefined;
+  readonly multimodalItems?: readonly MultimodalItem[] | undefined;
 }
 
 const NO_TOKENS = new Uint32Array(0);
@@ -30,6 +39,7 @@ export class PromptKeys {
   /** High 32 bits of the key, after `seek`. */
   keyHigh = 0;
   private readonly hasher: KeyedHasher;
+  private readonly plainRoot: Uint32Array;
   private readonly state = new PrefixState();
   private tokens: ArrayLike<number> = NO_TOKENS;
   private items: readonly MultimodalItem[] = NO_ITEMS;
@@ -37,6 +47,16 @@ export class PromptKeys {
 
   constructor(hasher: KeyedHasher) {
     this.hasher = hasher;
+    this.plainRoot = hasher.rootWords(PLAIN);
+  }
+
+  /** As `reset`, for a prompt that names its namespace. */
+  begin(prompt: NamedPrompt): void {
+    const { tokens, loraName, multimodalItems } = prompt;
+    const cacheSalt = prompt.cacheSalt === "" ? undefined : prompt.cacheSalt;
+    const isPlain = loraName === undefined && cacheSalt === undefined;
+    const root = isPlain ? this.plainRoot : this.hasher.rootWords({ loraName, cacheSalt });
+    this.reset(tokens, root, multimodalItems);
   }
 
   /** Begins another prompt. `items` ascend strictly by offset. Nothing is hashed yet. */

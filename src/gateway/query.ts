@@ -51,8 +51,15 @@ function checkItems(items: readonly MultimodalItem[], promptTokens: number): voi
     if (!isUint32(item.offset)) throw invalid("multimodalItems: offset is not uint32");
     if (item.offset <= lastOffset) throw invalid("multimodalItems: not ascending by offset");
     if (item.offset >= promptTokens) throw invalid("multimodalItems: offset beyond the prompt");
+    checkLength(item);
     lastOffset = item.offset;
   }
+}
+
+function checkLength({ offset, length = 0 }: MultimodalItem): void {
+  if (!isUint32(length)) throw invalid("multimodalItems: length is not uint32");
+  if (offset + length <= LIMITS.promptTokens.value) return;
+  throw invalid("multimodalItems: ends beyond any prompt");
 }
 
 function invalid(detail: string): KvEventsError {

@@ -15,7 +15,13 @@ import {
   type Timers,
   unreachable,
 } from "@kv-group-bridge/runtime";
-import { type Assessment, assess, type StreamTrouble, type UnseenGroupPolicy } from "./answer.ts";
+import {
+  type Assessment,
+  assess,
+  type StreamTrouble,
+  type UnseenGroupPolicy,
+  withUnplacedBlocks,
+} from "./answer.ts";
 import type { MessageRefusal } from "./check-start.ts";
 import type { BridgeSource } from "./connect-source.ts";
 import type { RankView } from "./rank-view.ts";
@@ -62,6 +68,8 @@ export class RankFollower {
   private cancelTimer: Cancel | undefined = undefined;
   private closeStream: (() => void) | undefined = undefined;
   private assessed: Assessment | undefined = undefined;
+  /** `assessed` of a query that was obstructed; undefined = not needed yet. */
+  private assessedObstructed: Assessment | undefined = undefined;
   private assessedRevision = -1;
   private assessedTrouble: StreamTrouble = undefined;
   private isFollowed = false;
@@ -109,9 +117,10 @@ export class RankFollower {
   }
 
   /**
-   * How to read the rank's numbers at `nowMs` (monotonic). Allocates only when something changed.
+   * How to read the rank's numbers at `nowMs` (monotonic), of a query of this number (see PlaceSearch); -1 = of any.
+   * Allocates only when something changed.
    */
-  assessment(nowMs: number): Assessment {
+  assessment(nowMs: number, queryNumber = -1): Assessment {
     const { view } = this;
     const trouble = this.subscription.trouble(nowMs);
     if (
@@ -120,10 +129,13 @@ export class RankFollower {
       this.assessedTrouble !== trouble
     ) {
       this.assessed = assess(view, trouble, this.environment.unseenGroupPolicy);
+      this.assessedObstructed = undefined;
       this.assessedRevision = view.factsRevision;
       this.assessedTrouble = trouble;
     }
-    return this.assessed;
+    if (queryNumber === -1 || view.unplaced.obstructedQuery !== queryNumber) return this.assessed;
+    this.assessedObstructed ??= withUnplacedBlocks(this.assessed);
+    return this.assessedObstructed;
   }
 
   private step(input: SubscriptionInput): void {

@@ -10,6 +10,8 @@
 import {
   checkRankLayout,
   type GroupLayout,
+  type PrefixIndex,
+  type RankHandle,
   type RankLayout,
   type ReuseRule,
 } from "@kv-group-bridge/prefix-index";
@@ -77,6 +79,21 @@ export function rankLayout(engine: EngineDescription): LayoutResult {
     return refused(reasons);
   }
   return { ok: true, layout, groupKinds };
+}
+
+/**
+ * Gives a layout to a rank of the index; false, and nothing changed, when its entries must be cleared first.
+ */
+export function giveLayout(
+  index: PrefixIndex,
+  rank: RankHandle,
+  layout: RankLayout | undefined,
+): boolean {
+  // A roster that grew is taken in two steps: without a layout the index admits further groups.
+  return (
+    index.setLayout(rank, layout) ||
+    (index.setLayout(rank, undefined) && index.setLayout(rank, layout))
+  );
 }
 
 function refused(reasons: ReadonlySet<LayoutReason>): LayoutResult {

@@ -23,6 +23,10 @@ export interface RankStatus {
   readonly reasons: readonly AnswerReason[];
   /** Blocks in the index, all groups and media. */
   readonly entries: number;
+  /** Blocks told without a place and not found by a query yet, all groups and media. */
+  readonly unplacedBlocks: number;
+  /** Such blocks that queries found since the last start that did not go on. Total. */
+  readonly unplacedFound: number;
   /** The engine's sequence number applied last; undefined = none. */
   readonly sequenceNumber: bigint | undefined;
   /** As the bridge tells it; undefined = not known. */
@@ -62,6 +66,8 @@ export function rankStatus(follower: RankFollower, index: PrefixIndex, nowMs: nu
     state,
     reasons,
     entries,
+    unplacedBlocks: view.unplaced.toldBlocks - view.unplaced.foundBlocks,
+    unplacedFound: view.unplaced.foundTotal,
     sequenceNumber: view.sequenceNumber,
     vllmVersion: view.engine?.vllmVersion,
   };

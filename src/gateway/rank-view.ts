@@ -1,10 +1,10 @@
 /**
  * What it is: what the gateway knows of one rank: the facts of its stream, and the only writer of
  * its entries in the index. One message is applied whole or not at all.
- * Owns: cursor, completeness, engine description, media of the view, and the rank's handle.
+ * Owns: cursor, completeness, engine description, media, unplaced blocks, the rank's handle.
  * Invariants: the entries of the index are those of `epoch` up to `cursor`, less what was
- * forgotten; whenever something was forgotten that the bridge still counts as sent, `isWithdrawn`
- * says so until the next start.
+ * forgotten, and the found unplaced blocks; whenever something was forgotten that the bridge still
+ * counts as sent, `isWithdrawn` says so until the next start.
  * Refuses: what breaks the contract, by a reason from a closed list; nothing of such a message is
  * applied.
  * Does not do: open streams, look at clocks, score.
@@ -31,30 +31,27 @@ import {
 } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
 import type { LayoutReason, ViewFacts } from "./answer.ts";
-import { type ApplyCounts, applyEvents, withdrawScope } from "./apply.ts";
-import { checkEvents } from "./check-events.ts";
-import { checkStart, type ExpectedStart, type MessageRefusal } from "./check-start.ts";
+import { type Applied, NOTHING, RESUMED, refuse, STARTED, WHOLE } from "./applied.ts";
+import { type ApplyTarget, applyContents, clearScope, withdrawScope } from "./apply.ts";
+import type { ApplyCounts } from "./apply-counts.ts";
+import type { EventRefusal } from "./check-events.ts";
+import { checkStart, type ExpectedStart } from "./check-start.ts";
+import { checkContents, type MessageContents } from "./check-unplaced.ts";
 import { MediaTable } from "./media.ts";
-import { rankLayout } from "./rank-layout.ts";
-import type { MessageProgress } from "./subscription.ts";
+import type { PlaceSearch } from "./place-search.ts";
+import { giveLayout, rankLayout } from "./rank-layout.ts";
+import { RankUnplaced } from "./rank-unplaced.ts";
 import { ViewCursor } from "./view-cursor.ts";
-
-/** How far a message led, or why it was refused. */
-export type Applied =
-  | { readonly ok: true; readonly value: MessageProgress }
-  | { readonly ok: false; readonly error: MessageRefusal };
 
 /** What a view needs. */
 export interface RankViewOptions extends ExpectedStart {
   readonly index: PrefixIndex;
+  /** Finds places of blocks that were told without one; shared by all views of the index. */
+  readonly search: PlaceSearch;
   /** Counted here; may be shared by many views. */
   readonly counts: ApplyCounts;
 }
 
-const NOTHING: Applied = { ok: true, value: "none" };
-const STARTED: Applied = { ok: true, value: "started" };
-const RESUMED: Applied = { ok: true, value: "resumed" };
-const WHOLE: Applied = { ok: true, value: "snapshot_whole" };
 const NO_KINDS: ReadonlyMap<number, string> = new Map();
 
 /** One rank's view. Made empty; `retire` ends it. */
@@ -67,6 +64,7 @@ export class RankView implements ViewFacts {
   isCatchingUp = false;
   isSnapshotWhole = false;
   isComplete = false;
+  /** There are blocks that the bridge cannot tell, or that cannot be searched. */
   hasUnplacedBlocks = false;
   isWithdrawn = false;
   isLimited = false;
@@ -74,15 +72,22 @@ export class RankView implements ViewFacts {
   factsRevision = 0;
   /** Kinds of the scored groups, as vLLM calls them. */
   groupKinds: ReadonlyMap<number, string> = NO_KINDS;
+  /** Blocks that were told without a place. */
+  readonly unplaced: RankUnplaced;
   private readonly options: RankViewOptions;
-  private readonly media = new MediaTable();
+  private readonly target: ApplyTarget;
   private readonly place = new ViewCursor();
   private nextChunk = 0;
   private expectsStart = true;
+  private hasUntoldBlocks = false;
 
   constructor(options: RankViewOptions) {
+    const { index, search, counts } = options;
+    const rank = index.addRank(undefined);
     this.options = options;
-    this.rank = options.index.addRank(undefined);
+    this.rank = rank;
+    this.unplaced = new RankUnplaced({ search, index, rank, counts, onLimit: () => this.limit() });
+    this.target = { index, rank, media: new MediaTable(), unplaced: this.unplaced, counts };
   }
 
   /** The last sequence number applied; undefined = none. */
@@ -92,6 +97,7 @@ export class RankView implements ViewFacts {
 
   /** Gives the rank's entries and handle back to the index. Nothing may follow. */
   retire(): void {
+    this.unplaced.retire();
     this.options.index.retireRank(this.rank);
   }
 
@@ -116,7 +122,14 @@ export class RankView implements ViewFacts {
 
   /** Takes one message. */
   apply(response: SubscribeResponse): Applied {
-    const { message } = response;
+    const applied = this.take(response.message);
+    const hasUnplacedBlocks = this.hasUntoldBlocks || this.unplaced.isUnsearchable;
+    if (hasUnplacedBlocks !== this.hasUnplacedBlocks) this.factsRevision++;
+    this.hasUnplacedBlocks = hasUnplacedBlocks;
+    return applied;
+  }
+
+  private take(message: SubscribeResponse["message"]): Applied {
     if (message.case === "start") return this.start(message.value);
     if (this.expectsStart) return refuse("start_missing");
     switch (message.case) {
@@ -144,10 +157,9 @@ export class RankView implements ViewFacts {
     if (!start.isResumed) this.forget();
     this.place.start(cursor, start.instance, start.isResumed);
     this.expectsStart = false;
-    this.isComplete = start.completeness === Completeness.COMPLETE;
-    this.hasUnplacedBlocks = start.unplacedBlocks > 0n;
-    this.isEngineConnected = start.isEngineConnected;
-    this.isCatchingUp = start.isCatchingUp;
+    this.hasUntoldBlocks = start.unplacedBlocks > start.toldUnplacedBlocks;
+    const isComplete = start.completeness === Completeness.COMPLETE;
+    this.settle(isComplete, start.isEngineConnected, start.isCatchingUp);
     this.factsRevision++;
     if (this.adopt(engine)) return start.isResumed ? RESUMED : STARTED;
     invariant(start.isResumed, "an empty rank takes any layout");
@@ -157,8 +169,9 @@ export class RankView implements ViewFacts {
 
   /** Everything known is void; a snapshot follows. */
   private forget(): void {
-    this.options.index.clear(this.rank, ALL, ALL);
-    this.media.reset();
+    clearScope(this.target, ALL, ALL);
+    this.unplaced.foundTotal = 0;
+    this.target.media.reset();
     this.nextChunk = 0;
     this.hasView = true;
     this.isSnapshotWhole = false;
@@ -168,10 +181,9 @@ export class RankView implements ViewFacts {
 
   private snapshotChunk(chunk: SnapshotChunk): Applied {
     if (this.isSnapshotWhole || chunk.index !== this.nextChunk) return refuse("chunk_misplaced");
-    const verdict = checkEvents(chunk.events, true);
-    if (verdict === "unknown_operation") this.withdrawAll();
-    else if (verdict !== "sound") return refuse(verdict);
-    else this.write(chunk.events);
+    const { events, unplaced } = chunk;
+    const refusal = this.write({ events, unplacedRemoved: [], unplacedStored: unplaced }, true);
+    if (refusal !== undefined) return refuse(refusal);
     this.nextChunk++;
     if (!chunk.isLast) return NOTHING;
     this.isSnapshotWhole = true;
@@ -197,16 +209,12 @@ export class RankView implements ViewFacts {
       default:
         break;
     }
-    const verdict = checkEvents(batch.events, false);
-    if (verdict === "unknown_operation") this.withdrawAll();
-    else if (verdict !== "sound") return refuse(verdict);
-    else this.write(batch.events);
+    const refusal = this.write(batch, false);
+    if (refusal !== undefined) return refuse(refusal);
     this.place.advance(sequence);
-    this.setEngine(this.isEngineConnected, message.isCatchingUp);
-    this.setCompleteness(
-      message.completeness === Completeness.COMPLETE,
-      message.unplacedBlocks > 0n,
-    );
+    this.hasUntoldBlocks = message.unplacedBlocks > message.toldUnplacedBlocks;
+    const isComplete = message.completeness === Completeness.COMPLETE;
+    this.settle(isComplete, this.isEngineConnected, message.isCatchingUp);
     return NOTHING;
   }
 
@@ -215,16 +223,16 @@ export class RankView implements ViewFacts {
     const ours = this.place.current;
     invariant(ours !== undefined, "a start sets the cursor");
     if (theirs === undefined || !contains(ours, theirs)) return refuse("cursor_behind");
-    this.setEngine(heartbeat.isEngineConnected, heartbeat.isCatchingUp);
+    this.settle(this.isComplete, heartbeat.isEngineConnected, heartbeat.isCatchingUp);
     return NOTHING;
   }
 
   private withdraw(message: Withdraw): Applied {
-    withdrawScope(this.options.index, this.rank, this.media, message);
+    withdrawScope(this.target, message);
     this.options.counts.withdrawals++;
     this.place.pass();
     // The next batch says what the bridge thinks of its view since.
-    this.setCompleteness(false, this.hasUnplacedBlocks);
+    this.settle(false, this.isEngineConnected, this.isCatchingUp);
     return NOTHING;
   }
 
@@ -245,53 +253,48 @@ export class RankView implements ViewFacts {
 
   /** Sets engine and layout; false = the rank's entries had to be cleared for it. */
   private adopt(engine: EngineDescription | undefined): boolean {
-    const { index } = this.options;
     const result = engine === undefined ? undefined : rankLayout(engine);
     this.engine = engine;
     const layout = result?.ok === true ? result.layout : undefined;
     this.layoutReasons = result === undefined ? ["no_groups"] : result.ok ? [] : result.reasons;
     this.groupKinds = result?.ok === true ? result.groupKinds : NO_KINDS;
-    // A roster that grew is taken in two steps: without a layout the index admits further groups.
-    const isKept =
-      index.setLayout(this.rank, layout) ||
-      (index.setLayout(this.rank, undefined) && index.setLayout(this.rank, layout));
-    if (isKept) return true;
-    index.clear(this.rank, ALL, ALL);
-    invariant(index.setLayout(this.rank, layout), "an empty rank takes any layout");
+    if (layout === undefined) this.unplaced.setScheme(undefined, 0);
+    else this.unplaced.setScheme(engine?.hashScheme?.scheme, layout.lookaheadTokens);
+    if (giveLayout(this.options.index, this.rank, layout)) return true;
+    clearScope(this.target, ALL, ALL);
+    invariant(this.options.index.setLayout(this.rank, layout), "an empty rank takes any layout");
     return false;
   }
 
-  private write(events: Parameters<typeof applyEvents>[4]): void {
-    const { index, counts } = this.options;
-    const isKept = applyEvents(index, this.rank, this.media, counts, events);
-    if (isKept || this.isLimited) return;
-    this.isLimited = true;
-    this.factsRevision++;
+  /** Applies a message's contents, or says why they are refused. */
+  private write(contents: MessageContents, isSnapshot: boolean): EventRefusal | undefined {
+    const verdict = checkContents(contents, isSnapshot);
+    if (verdict === "unknown_operation") this.withdrawAll();
+    else if (verdict !== "sound") return verdict;
+    else if (!applyContents(this.target, contents)) this.limit();
+    return undefined;
   }
 
   /** It cannot be told what an unknown operation took away: all of this rank is forgotten. */
   private withdrawAll(): void {
-    this.options.index.clear(this.rank, ALL, ALL);
+    clearScope(this.target, ALL, ALL);
     this.options.counts.unknownOperations++;
     this.isWithdrawn = true;
     this.factsRevision++;
   }
 
-  private setEngine(isConnected: boolean, isCatchingUp: boolean): void {
-    if (isConnected === this.isEngineConnected && isCatchingUp === this.isCatchingUp) return;
+  private limit(): void {
+    if (this.isLimited) return;
+    this.isLimited = true;
+    this.factsRevision++;
+  }
+
+  private settle(isComplete: boolean, isConnected: boolean, isCatchingUp: boolean): void {
+    const isSame = isComplete === this.isComplete && isConnected === this.isEngineConnected;
+    if (isSame && isCatchingUp === this.isCatchingUp) return;
+    this.isComplete = isComplete;
     this.isEngineConnected = isConnected;
     this.isCatchingUp = isCatchingUp;
     this.factsRevision++;
   }
-
-  private setCompleteness(isComplete: boolean, hasUnplacedBlocks: boolean): void {
-    if (isComplete === this.isComplete && hasUnplacedBlocks === this.hasUnplacedBlocks) return;
-    this.isComplete = isComplete;
-    this.hasUnplacedBlocks = hasUnplacedBlocks;
-    this.factsRevision++;
-  }
-}
-
-function refuse(error: MessageRefusal): Applied {
-  return { ok: false, error };
 }

@@ -9,6 +9,7 @@ import { type Limit, limit } from "./limit.ts";
 import { CHECKPOINT_LIMITS } from "./limits-checkpoint.ts";
 import { HASHING_LIMITS } from "./limits-hashing.ts";
 import { ORDER_LIMITS } from "./limits-order.ts";
+import { UNPLACED_LIMITS } from "./limits-unplaced.ts";
 
 export type { Limit };
 
@@ -240,6 +241,7 @@ export const LIMITS = {
   ...ORDER_LIMITS,
   ...CHECKPOINT_LIMITS,
   ...HASHING_LIMITS,
+  ...UNPLACED_LIMITS,
 } as const satisfies Record<string, Limit>;
 
 /** Name of a bound. */

@@ -1,0 +1,29 @@
+/**
+ * What it is: the bounds of blocks that a gateway is told without a place.
+ * Owns: the numbers.
+ * Refuses: nothing.
+ * Does not do: read configuration; see limits.ts.
+ */
+import { type Limit, limit } from "./limit.ts";
+
+/** Part of `LIMITS`. */
+export const UNPLACED_LIMITS = {
+  unplacedBlocksPerRank: limit(
+    65_536,
+    "blocks",
+    "one partial entry of each prompt that an engine still holds, found ones included",
+    "further ones are dropped and counted; answers are lower bounds",
+  ),
+  unplacedBlocks: limit(
+    1_000_000,
+    "blocks",
+    "those of all ranks of a gateway: about half a gigabyte",
+    "as unplacedBlocksPerRank",
+  ),
+  tailsPerBucket: limit(
+    32,
+    "tail keys",
+    "tail keys with the same low half: with keys that are random, more than 4 are never seen",
+    "as unplacedBlocksPerRank",
+  ),
+} as const satisfies Record<string, Limit>;
