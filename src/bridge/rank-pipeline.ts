@@ -82,6 +82,8 @@ export interface RankPipelineOptions {
   readonly checkpoint?: Checkpoint | undefined;
   /** False: this process stood still and does not know yet what its sockets have to tell. Default: always true. */
   readonly isAwake?: () => boolean;
+  /** An event names a LoRA adapter whose path is not known. */
+  readonly onLoraPathWanted?: (name: string) => void;
   /** What a heartbeat says of engine and view has changed: subscribers should learn it now. */
   readonly onStatus?: () => void;
 }
@@ -172,6 +174,9 @@ export class RankPipeline implements RankView {
     this.gate.setConnected(isConnected);
     this.options.onStatus?.();
   }
+
+  /** Paths of the engine's LoRA adapters by name, all that are known. */
+  setLoraPaths(_paths: ReadonlyMap<string, string>): void {}
 
   /** True while the view is of the past. */
   get isCatchingUp(): boolean {

@@ -7,6 +7,7 @@
 
 import { type Limit, limit } from "./limit.ts";
 import { CHECKPOINT_LIMITS } from "./limits-checkpoint.ts";
+import { LORA_LIMITS } from "./limits-lora.ts";
 import { ORDER_LIMITS } from "./limits-order.ts";
 
 export type { Limit };
@@ -238,6 +239,7 @@ export const LIMITS = {
   ),
   ...ORDER_LIMITS,
   ...CHECKPOINT_LIMITS,
+  ...LORA_LIMITS,
 } as const satisfies Record<string, Limit>;
 
 /** Name of a bound. */
