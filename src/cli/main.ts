@@ -45,16 +45,18 @@ async function main(): Promise<void> {
     .argument("<files...>", "traces in the format kvtrace/1 (.jsonl or .jsonl.gz)")
     .option("--json", "one JSON object a file instead of a table")
     .option("--join <batches>", 'the gateway joins after so many batches, or "random"')
+    .option("--exact", "an answer below is a failure also where the header says upper_bound_only")
+    .option("--no-recompute", "the bridge recomputes no hashes: shows what that is good for")
     .option("--faults <seed>", "lose, repeat, cut and restart as the seed draws, then heal")
     .action(async (files: string[], options: VerifyOptions) => {
       const { verifyCommand, verifyFaultsCommand, readVerifyOptions } = await import(
         "./verify-command.ts"
       );
-      const { isJson, join, faultSeed } = readVerifyOptions(options);
+      const { faultSeed, ...flags } = readVerifyOptions(options);
       process.exitCode =
         faultSeed === undefined
-          ? await verifyCommand(files, { isJson, join })
-          : await verifyFaultsCommand(files, faultSeed, isJson);
+          ? await verifyCommand(files, flags)
+          : await verifyFaultsCommand(files, faultSeed, flags);
     });
 
   program

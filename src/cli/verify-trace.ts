@@ -7,7 +7,9 @@
 import { KvEventsError, parseDpRank } from "@kv-group-bridge/protocol";
 import { InProcessPath, type PathFollower } from "./in-process-path.ts";
 import { mixSeed, SeededRandomness } from "./sim/seeded-randomness.ts";
+import { adapterPaths } from "./trace-adapters.ts";
 import { engineConfigOfTrace } from "./trace-engine.ts";
+import { type EntryCounts, entryCounts, hashSchemeText } from "./trace-entries.ts";
 import { openTrace } from "./trace-file.ts";
 
 /** The first answer that differs. */
@@ -25,6 +27,16 @@ export interface Mismatch {
   readonly isAbove: boolean;
 }
 
+/** How a file is played. */
+export interface TraceRun {
+  /** The judged gateway joins after so many batches; "random": drawn. Default: it follows from the start. */
+  readonly join?: number | "random" | undefined;
+  /** An answer below is a failure everywhere, also where the header says that events cannot tell every position. */
+  readonly isExact?: boolean | undefined;
+  /** False: the bridge recomputes no hashes. Default true. */
+  readonly isRecomputing?: boolean | undefined;
+}
+
 /** What a file showed. */
 export interface TraceReport {
   readonly file: string;
@@ -36,7 +48,11 @@ export interface TraceReport {
   readonly frames: number;
   /** Blocks held at the end whose place events did not tell. */
   readonly unplaced: number;
-  /** Answers below are right here: events cannot tell every position. */
+  /** How entries got their place; undefined: with a late gateway nobody knows what the queries before it found. */
+  readonly entries: EntryCounts | undefined;
+  /** What the bridge found out of the engine's hashes; see `hashSchemeText`. */
+  readonly hashScheme: string;
+  /** The header says that events alone cannot tell every position. */
   readonly isUpperBoundOnly: boolean;
   /** Why the file is not judged; undefined = it is. */
   readonly unsupported: string | undefined;
@@ -44,7 +60,7 @@ export interface TraceReport {
   readonly refusals: Readonly<Record<string, number>>;
   /** Worst first: one above if there is any, else the first one below. */
   readonly mismatch: Mismatch | undefined;
-  /** No answer above, none below unless allowed, nothing refused, at least one lookup. */
+  /** No answer above, none below (unless events cannot tell and it is not played exact), nothing refused, at least one lookup. */
   readonly isGood: boolean;
 }
 
@@ -52,17 +68,21 @@ export interface TraceReport {
 const SEED = "kvgroup-verify-trace-seed";
 
 /**
- * Plays one file to its end. `join`: the judged gateway joins after so many batches ("random": drawn from the file's
- * name, somewhere in the first 400); lookups before that are answered by one that was there from the start.
+ * Plays one file to its end. `join` "random" is drawn from the file's name, somewhere in the first 400 batches; lookups
+ * before that are answered by a gateway that was there from the start.
  * Rejects with KvEventsError("trace_invalid").
  */
-export async function verifyTrace(file: string, join?: number | "random"): Promise<TraceReport> {
+export async function verifyTrace(file: string, run: TraceRun = {}): Promise<TraceReport> {
+  const { join, isExact = false, isRecomputing } = run;
   const trace = await openTrace(file);
   const dpRank = parseDpRank(trace.engine.dp_rank);
   if (dpRank === undefined) throw new KvEventsError("trace_invalid", `${file}: dp_rank`);
   const path = new InProcessPath({
     dpRank,
-    engine: engineConfigOfTrace(trace.engine),
+    engine: engineConfigOfTrace(trace.engine, {
+      loraPaths: await adapterPaths(file, trace.engine),
+      isRecomputing,
+    }),
     seed: SEED,
     ...(trace.engine.topic === undefined ? {} : { topic: trace.engine.topic }),
   });
@@ -114,12 +134,16 @@ export async function verifyTrace(file: string, join?: number | "random"): Promi
   }
   const { upper_bound_only: isUpperBoundOnly, unsupported, vllm } = trace.engine;
   const description = path.pipeline.describe(0);
+  const entries = joinAfter === undefined ? entryCounts(path.pipeline, path.gateway) : undefined;
+  const hashScheme = hashSchemeText(path.pipeline);
   path.gateway.close();
   return {
     file,
     vllm,
     ...counts,
     unplaced: Number(description.unplacedBlocks),
+    entries,
+    hashScheme,
     isUpperBoundOnly,
     unsupported,
     refusals,
@@ -128,7 +152,7 @@ export async function verifyTrace(file: string, join?: number | "random"): Promi
       counts.lookups > 0 &&
       Object.keys(refusals).length === 0 &&
       (unsupported !== undefined ||
-        (counts.above === 0 && (counts.below === 0 || isUpperBoundOnly))),
+        (counts.above === 0 && (counts.below === 0 || (isUpperBoundOnly && !isExact)))),
   };
 }
 
