@@ -8,9 +8,9 @@ import { KvEventsError, parseDpRank } from "@kv-group-bridge/protocol";
 import { InProcessPath, type PathFollower } from "./in-process-path.ts";
 import { mixSeed, SeededRandomness } from "./sim/seeded-randomness.ts";
 import { adapterPaths } from "./trace-adapters.ts";
-import { engineConfigOfTrace } from "./trace-engine.ts";
+import { engineConfigOfTrace, type TraceStatements } from "./trace-engine.ts";
 import { type EntryCounts, entryCounts, hashSchemeText } from "./trace-entries.ts";
-import { openTrace } from "./trace-file.ts";
+import { openTrace, type TraceEngine } from "./trace-file.ts";
 
 /** The first answer that differs. */
 export interface Mismatch {
@@ -75,17 +75,8 @@ const SEED = "kvgroup-verify-trace-seed";
 export async function verifyTrace(file: string, run: TraceRun = {}): Promise<TraceReport> {
   const { join, isExact = false, isRecomputing } = run;
   const trace = await openTrace(file);
-  const dpRank = parseDpRank(trace.engine.dp_rank);
-  if (dpRank === undefined) throw new KvEventsError("trace_invalid", `${file}: dp_rank`);
-  const path = new InProcessPath({
-    dpRank,
-    engine: engineConfigOfTrace(trace.engine, {
-      loraPaths: await adapterPaths(file, trace.engine),
-      isRecomputing,
-    }),
-    seed: SEED,
-    ...(trace.engine.topic === undefined ? {} : { topic: trace.engine.topic }),
-  });
+  const loraPaths = await adapterPaths(file, trace.engine);
+  const path = pathOf(file, trace.engine, { loraPaths, isRecomputing });
   const counts = { lookups: 0, equal: 0, above: 0, below: 0, frames: 0 };
   let mismatch: Mismatch | undefined;
   const joinAfter = join === "random" ? drawJoin(file) : join;
@@ -113,25 +104,14 @@ export async function verifyTrace(file: string, run: TraceRun = {}): Promise<Tra
     const isAbove = predicted > native;
     counts[isAbove ? "above" : "below"] += 1;
     if (mismatch === undefined || (isAbove && !mismatch.isAbove)) {
-      mismatch = {
-        line: entry.line,
-        promptTokens: prompt.tokens.length,
-        predicted,
-        native,
-        state: answer.state,
-        reasons: answer.reasons,
-        limitingGroupId: answer.limitingGroupId,
-        frames: counts.frames,
-        isAbove,
-      };
+      const { state, reasons, limitingGroupId } = answer;
+      const place = { line: entry.line, promptTokens: prompt.tokens.length, frames: counts.frames };
+      mismatch = { ...place, predicted, native, state, reasons, limitingGroupId, isAbove };
     }
   }
   path.pipeline.audit();
   path.gateway.audit();
-  const refusals: Record<string, number> = {};
-  for (const [name, value] of path.pipeline.counters()) {
-    if (name.startsWith("refused.") && value > 0) refusals[name.slice("refused.".length)] = value;
-  }
+  const refusals = refusalsOf(path.pipeline.counters());
   const { upper_bound_only: isUpperBoundOnly, unsupported, vllm } = trace.engine;
   const description = path.pipeline.describe(0);
   const entries = joinAfter === undefined ? entryCounts(path.pipeline, path.gateway) : undefined;
@@ -154,6 +134,25 @@ export async function verifyTrace(file: string, run: TraceRun = {}): Promise<Tra
       (unsupported !== undefined ||
         (counts.above === 0 && (counts.below === 0 || (isUpperBoundOnly && !isExact)))),
   };
+}
+
+function pathOf(file: string, engine: TraceEngine, statements: TraceStatements): InProcessPath {
+  const dpRank = parseDpRank(engine.dp_rank);
+  if (dpRank === undefined) throw new KvEventsError("trace_invalid", `${file}: dp_rank`);
+  return new InProcessPath({
+    dpRank,
+    engine: engineConfigOfTrace(engine, statements),
+    seed: SEED,
+    ...(engine.topic === undefined ? {} : { topic: engine.topic }),
+  });
+}
+
+function refusalsOf(counters: ReadonlyMap<string, number>): Readonly<Record<string, number>> {
+  const refusals: Record<string, number> = {};
+  for (const [name, value] of counters) {
+    if (name.startsWith("refused.") && value > 0) refusals[name.slice("refused.".length)] = value;
+  }
+  return refusals;
 }
 
 const JOIN_MAX_BATCHES = 400;
