@@ -36,6 +36,13 @@ const TOO_MANY_GROUPS = `more than ${LIMITS.groupsPerRank.value} KV cache groups
 /** Kinds that say nothing: vLLM's name for what it cannot name. */
 const NO_KIND = "unknown";
 
+/** Kinds whose groups keep every block of a prompt: what they store is dense. */
+const LEAD_KINDS: ReadonlySet<string> = new Set([
+  "full_attention",
+  "mla_attention",
+  "sink_full_attention",
+]);
+
 /** Facts of one rank in one epoch; `forget` begins a new one. */
 export class EngineFacts {
   private readonly config: EngineConfig;
@@ -43,6 +50,7 @@ export class EngineFacts {
   private readonly learnt = new Map<GroupId, LearntGroup>();
   private learntLookahead: number | undefined = undefined;
   private learntUnit = 0;
+  private provenUnit: number | undefined = undefined;
   private hasTooManyGroups = false;
   private currentRevision = 1;
 
@@ -80,6 +88,35 @@ export class EngineFacts {
       windowTokens: stated?.windowTokens ?? learnt?.windowTokens,
       blockSizeTokens: this.blockSizeTokens(groupId),
     };
+  }
+
+  /**
+   * Whether a group whose every block is kept has blocks of `unitTokens`: then every end of every other group is one of
+   * its, and equal hashes place everything.
+   */
+  hasLeadGroup(unitTokens: number): boolean {
+    for (const groupId of this.groupIds()) {
+      if (this.blockSizeTokens(groupId) === unitTokens && this.isLead(groupId)) return true;
+    }
+    return false;
+  }
+
+  /**
+   * Whether an end inside the span of a store, or at its end without a hash, may be named as a parent: the spans of lead
+   * groups cover every prompt; where there is none, any group's may.
+   */
+  mayNameInside(event: StoreEvent, unitTokens: number): boolean {
+    if (event.blockSizeTokens === unitTokens) return false;
+    const { groupId } = event;
+    if (groupId === undefined || this.isLead(groupId)) return true;
+    return !this.groupIds().some((id) => this.isLead(id));
+  }
+
+  /** H was proven by recomputing; undefined = it is not proven (any more). */
+  proveUnit(unitTokens: number | undefined): void {
+    if (unitTokens === this.provenUnit) return;
+    this.provenUnit = unitTokens;
+    this.currentRevision += 1;
   }
 
   /** Forgets what was learnt; stated facts stay. */
@@ -190,7 +227,7 @@ export class EngineFacts {
     }));
     const layout = deriveLayout(derivation, {
       schedulerBlockSizeTokens: this.config.schedulerBlockSizeTokens,
-      hashBlockSizeTokens: this.config.hashBlockSizeTokens,
+      hashBlockSizeTokens: this.config.hashBlockSizeTokens ?? this.provenUnit,
       isFine: this.config.isFine,
       smallestUnitTokens: this.learntUnit,
     });
@@ -219,6 +256,11 @@ export class EngineFacts {
     if (this.hasTooManyGroups) return;
     this.hasTooManyGroups = true;
     this.currentRevision += 1;
+  }
+
+  private isLead(groupId: GroupId): boolean {
+    const { kind } = this.describeGroup(groupId);
+    return kind !== undefined && LEAD_KINDS.has(kind);
   }
 
   private groupIds(): readonly GroupId[] {

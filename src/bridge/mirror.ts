@@ -7,15 +7,38 @@
  * Refuses: a hash at a second place; stores in more media than the limit.
  * Does not do: build messages. It tells a sink what changed, in order, and nothing else.
  */
-import type { BlockHash, GroupId } from "@kv-group-bridge/protocol";
+import {
+  type BlockHash,
+  type Digest,
+  type GroupId,
+  HashKeys,
+  type KeyedHasher,
+  type RefusalReason,
+} from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
 import { auditBlocks } from "./audit-mirror.ts";
 import { Block, keyText, keyTextOf, type Slot } from "./block.ts";
 import type { BlockChanges } from "./block-changes.ts";
 import { BlockHistory } from "./block-history.ts";
 import { standingOn } from "./descendants.ts";
-import type { MirrorMemory, MirrorOptions, MirrorSink, StoreFacts } from "./mirror-options.ts";
-import type { Placement } from "./placement.ts";
+import type {
+  MirrorMemory,
+  MirrorOptions,
+  MirrorSink,
+  PlacedCounts,
+  StoreFacts,
+} from "./mirror-options.ts";
+import {
+  type LearntPlaces,
+  type NewPlace,
+  type PlaceHost,
+  PlaceLearner,
+  type RecomputeRules,
+  type RecomputingCost,
+} from "./place-learner.ts";
+import { PlaceTally } from "./place-tally.ts";
+import { Placement } from "./placement.ts";
+import { isDenseStore } from "./span-inputs.ts";
 import { SlotTable } from "./slot-table.ts";
 import type { RemoveEvent, StoreEvent } from "./vllm-event.ts";
 
@@ -28,9 +51,8 @@ export {
 } from "./mirror-options.ts";
 
 /** One mirror a rank. */
-export class Mirror {
+export class Mirror implements PlaceHost {
   private readonly options: MirrorOptions;
-  private readonly placement: Placement;
   private readonly sink: MirrorSink;
   private readonly slots: SlotTable;
   private blocks = new Map<BlockHash, Block>();
@@ -43,13 +65,34 @@ export class Mirror {
   private readonly heldInSlot: number[] = [];
   private placedEntries = 0;
   private unplacedEntries = 0;
+  /** Of the unplaced ones, those that can be told. */
+  private toldEntries = 0;
+  private readonly learner: PlaceLearner;
+  private readonly tally = new PlaceTally();
+  private readonly hashKeys: HashKeys;
+  /** Stored in this batch without a place. */
+  private untold: { readonly slot: Slot; readonly block: Block }[] = [];
   /** Removals of what is not held: normal after a late join. */
   unknownRemovals = 0;
   /** Places forgotten because the history was full. */
   forgottenPlaces = 0;
 
-  constructor(placement: Placement, sink: MirrorSink, options: MirrorOptions) {
-    this.placement = placement;
+  /** `recompute` absent: nothing is recomputed. */
+  constructor(
+    hasher: KeyedHasher,
+    sink: MirrorSink,
+    options: MirrorOptions,
+    recompute?: RecomputeRules,
+  ) {
+    this.learner = new PlaceLearner({
+      placement: new Placement(hasher),
+      hasher,
+      host: this,
+      recomputer: recompute?.recomputer,
+      needsRecomputing: (unitTokens) => recompute?.needsRecomputing(unitTokens) ?? false,
+      keepsFineEnds: (event, unitTokens) => recompute?.keepsFineEnds(event, unitTokens) ?? false,
+    });
+    this.hashKeys = new HashKeys(hasher);
     this.sink = sink;
     this.options = options;
     this.slots = new SlotTable(options.maxMedia);
@@ -64,6 +107,21 @@ export class Mirror {
   /** Held (block, slot) pairs whose place is not known: they are not in the stream. */
   get unplaced(): number {
     return this.unplacedEntries;
+  }
+
+  /** Of the unplaced pairs, those that are told as unplaced. */
+  get told(): number {
+    return this.toldEntries;
+  }
+
+  /** How the entries of all stores got their places. */
+  get placedCounts(): PlacedCounts {
+    return this.tally.counts;
+  }
+
+  /** What recomputing has cost. */
+  get recomputing(): RecomputingCost {
+    return this.learner.cost;
   }
 
   /** Blocks that the engine's own lookup reads; one hash in two groups is two blocks. */
@@ -85,7 +143,8 @@ export class Mirror {
       return [];
     }
     const left = new Set<BlockHash>();
-    const soundCount = this.learnPlaces(event, facts.lookaheadTokens);
+    this.tally.begin();
+    const { soundCount, denseCount } = this.learnPlaces(event, facts.lookaheadTokens);
     const whole = facts.wholeBlockTokens ?? 0;
     const isPartial = event.blockSizeTokens > 0 && event.blockSizeTokens < whole;
     for (const [index, hash] of event.hashes.entries()) {
@@ -109,9 +168,25 @@ export class Mirror {
       if (event.tokens.length > 0) block.blockSizeTokens = event.blockSizeTokens;
       const before = block.copiesIn(slot);
       this.setCopies(block, slot, before + 1);
-      if (before === 0 && block.isPlaced) this.sink.stored(slot, block);
+      this.tally.stored(block, index < denseCount);
+      if (block.isPlaced) {
+        if (before === 0) this.sink.stored(slot, block);
+        continue;
+      }
+      this.noteTail(event, index, block);
+      this.untold.push({ slot, block });
     }
     return left.size === 0 ? event.hashes : event.hashes.filter((hash) => !left.has(hash));
+  }
+
+  /** The end of a batch: what is still without a place is told so, as far as it can be. `lookaheadTokens`: L. */
+  endBatch(lookaheadTokens: number): void {
+    this.learner.endBatch(lookaheadTokens);
+    const { untold } = this;
+    this.untold = [];
+    for (const { slot, block } of untold) {
+      if (block.isTellable && block.copiesIn(slot) > 0) this.sink.unplacedStored(slot, block);
+    }
   }
 
   /** Whether equal tokens mean an equal block below `parent`: undefined = the root. */
@@ -163,6 +238,8 @@ export class Mirror {
   /** Begins anew without telling anybody. `keepsPlaces`: the engine is the same one, only batches were lost. */
   reset(keepsPlaces: boolean): void {
     this.changes?.reset();
+    this.learner.reset(keepsPlaces);
+    this.untold = [];
     if (keepsPlaces) {
       this.release(this.slots.all());
       invariant(this.placedEntries + this.unplacedEntries === 0, "nothing is held after a reset");
@@ -175,6 +252,7 @@ export class Mirror {
     this.heldInSlot.length = 0;
     this.placedEntries = 0;
     this.unplacedEntries = 0;
+    this.toldEntries = 0;
   }
 
   /** Has every change noted there until `endCut`. One cut at a time. */
@@ -201,6 +279,7 @@ export class Mirror {
     for (const block of memory.blocks.values()) {
       if (block.isPlaced) this.placedEntries += block.heldSlots;
       else this.unplacedEntries += block.heldSlots;
+      if (block.isTellable) this.toldEntries += block.heldSlots;
       for (let at = 0; at < block.copies.length; at++) {
         if ((block.copies[at] ?? 0) > 0) this.heldInSlot[at] = (this.heldInSlot[at] ?? 0) + 1;
       }
@@ -228,6 +307,7 @@ export class Mirror {
       history: this.history,
       placedEntries: this.placedEntries,
       unplacedEntries: this.unplacedEntries,
+      toldEntries: this.toldEntries,
     });
   }
 
@@ -241,51 +321,50 @@ export class Mirror {
     }
   }
 
-  /** Records places; gives how many hashes of the event, from its begin, contradict no place. */
-  private learnPlaces(event: StoreEvent, lookaheadTokens: number): number {
-    let soundCount = event.hashes.length;
-    const parent = event.parent === undefined ? undefined : this.blocks.get(event.parent);
-    if (parent !== undefined && this.history.refresh(parent)) this.changes?.touched.add(parent);
-    const isPlain = isPlainStore(event) && this.isPlainBelow(event.parent);
-    let before: Block | undefined = parent;
-    this.placement.walk(event, parent, lookaheadTokens, (index, state, keyLow, keyHigh) => {
-      const hash = event.hashes[index];
-      if (hash === undefined) return false;
-      const block = this.obtain(hash);
-      if (block.isPlaced) {
-        const isSame =
-          block.endTokens === state.endTokens &&
-          block.keyLow === keyLow &&
-          block.keyHigh === keyHigh;
-        if (!isSame) {
-          this.sink.refused("place_contradicts");
-          soundCount = index;
-        }
-        before = block;
-        return isSame;
-      }
-      this.dropFalsePartials(block, state.endTokens);
-      const key = keyText(keyLow, keyHigh);
-      const holder = this.byKey.get(key);
-      if (holder !== undefined) this.replace(holder);
-      this.changes?.touched.add(block);
-      block.place(state, keyLow, keyHigh, event.loraName);
-      block.isPlain = isPlain;
-      if (before?.isPlaced === true) {
-        block.parentLow = before.keyLow;
-        block.parentHigh = before.keyHigh;
-        block.hasParentKey = true;
-        block.parent = before;
-      }
-      block.blockSizeTokens ||= event.blockSizeTokens;
-      this.byKey.set(key, block);
-      this.placedEntries += block.heldSlots;
-      this.unplacedEntries -= block.heldSlots;
-      if (block.heldSlots > 0) this.announce(block);
-      before = block;
-      return true;
-    });
-    return soundCount;
+  /** A block gets its place. */
+  givePlace(block: Block, place: NewPlace): void {
+    this.dropFalsePartials(block, place.state.endTokens);
+    const key = keyText(place.keyLow, place.keyHigh);
+    const holder = this.byKey.get(key);
+    if (holder !== undefined) this.replace(holder);
+    this.untell(block);
+    this.changes?.touched.add(block);
+    block.place(place.state, place.keyLow, place.keyHigh, place.loraName);
+    block.isPlain = place.isPlain;
+    const { before } = place;
+    if (before?.isPlaced === true) {
+      block.parentLow = before.keyLow;
+      block.parentHigh = before.keyHigh;
+      block.hasParentKey = true;
+      block.parent = before;
+    }
+    block.blockSizeTokens ||= place.blockSizeTokens;
+    this.byKey.set(key, block);
+    this.placedEntries += block.heldSlots;
+    this.unplacedEntries -= block.heldSlots;
+    this.tally.found(block, place.by);
+    if (block.heldSlots > 0) this.announce(block);
+  }
+
+  /** A block's whole digest is known. */
+  giveDigest(block: Block, digest: Digest): void {
+    block.digest = digest;
+    this.changes?.touched.add(block);
+  }
+
+  /** A known block. */
+  find(hash: BlockHash): Block | undefined {
+    return this.blocks.get(hash);
+  }
+
+  /** The block under a prefix key. */
+  under(keyLow: number, keyHigh: number): Block | undefined {
+    return this.byKey.get(keyText(keyLow, keyHigh));
+  }
+
+  /** Something was refused while places were learnt. */
+  refused(reason: RefusalReason): void {
+    this.sink.refused(reason);
   }
 
   /** Stored as partial entries before their end was known, and now they end where a whole block does. */
@@ -308,6 +387,38 @@ export class Mirror {
       if (block.copiesIn(slot) > 0) this.sink.stored(slot, block);
   }
 
+  private learnPlaces(event: StoreEvent, lookaheadTokens: number): LearntPlaces {
+    const parent = event.parent === undefined ? undefined : this.blocks.get(event.parent);
+    if (parent !== undefined && this.history.refresh(parent)) this.changes?.touched.add(parent);
+    const isPlain = isPlainStore(event) && this.isPlainBelow(event.parent);
+    return this.learner.learn(event, parent, lookaheadTokens, isPlain);
+  }
+
+  /** The last tokens of a block of a dense store, as the key under which it can be told without a place. */
+  private noteTail(event: StoreEvent, index: number, block: Block): void {
+    if (block.hasTail) return;
+    const unitTokens = this.learner.unitTokens ?? 0;
+    const { tokens, blockSizeTokens } = event;
+    if (unitTokens === 0 || blockSizeTokens % unitTokens !== 0 || !isDenseStore(event)) return;
+    const end = (index + 1) * blockSizeTokens;
+    this.hashKeys.ofTail(tokens, end - unitTokens, end);
+    block.tailLow = this.hashKeys.keyLow;
+    block.tailHigh = this.hashKeys.keyHigh;
+    block.hasTail = true;
+    this.toldEntries += block.heldSlots;
+    this.changes?.touched.add(block);
+  }
+
+  /** What was told of a block without a place is void. */
+  private untell(block: Block): void {
+    if (!block.hasTail) return;
+    for (const slot of this.slots.all()) {
+      if (block.copiesIn(slot) > 0) this.sink.unplacedRemoved(slot, block);
+    }
+    this.toldEntries -= block.heldSlots;
+    block.hasTail = false;
+  }
+
   /** Another hash has the same key: what vLLM hashes but does not publish has changed. What stands on it goes. */
   private replace(older: Block): void {
     this.sink.refused("hash_replaced");
@@ -326,7 +437,8 @@ export class Mirror {
     this.changes?.touched.add(block);
   }
 
-  private obtain(hash: BlockHash): Block {
+  /** The block of a hash; a new one is remembered. */
+  obtain(hash: BlockHash): Block {
     let block = this.blocks.get(hash);
     if (block === undefined) {
       this.lastSerial += 1;
@@ -340,7 +452,9 @@ export class Mirror {
 
   private lower(block: Block, slot: Slot, count: number): void {
     this.setCopies(block, slot, count);
-    if (count === 0) this.sink.removed(slot, block);
+    if (count > 0) return;
+    this.sink.removed(slot, block);
+    if (block.isTellable) this.sink.unplacedRemoved(slot, block);
   }
 
   private setCopies(block: Block, slot: Slot, count: number): void {
@@ -349,6 +463,8 @@ export class Mirror {
     const change = (count > 0 ? 1 : 0) - (before > 0 ? 1 : 0);
     if (block.isPlaced) this.placedEntries += change;
     else this.unplacedEntries += change;
+    if (block.isTellable) this.toldEntries += change;
+    if (change < 0 && block.heldSlots === 0) this.tally.gone(block);
     this.heldInSlot[slot.index] = (this.heldInSlot[slot.index] ?? 0) + change;
     this.changes?.touched.add(block);
     if (change > 0) this.history.delete(block);

@@ -10,3 +10,5 @@ export {
   type HashedExtras,
   type HashedItem,
 } from "./block-hasher.ts";
+export { type PublishedForm, publishedHash } from "./published-hash.ts";
+export { COMMON_SEED_TEXTS, DEFAULT_SEED_TEXT, seedDigest } from "./seeds.ts";
