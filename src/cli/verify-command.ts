@@ -133,7 +133,7 @@ function cells(report: TraceReport): readonly (string | number)[] {
     entries?.dense ?? "-",
     entries?.equalHash ?? "-",
     entries?.recomputed ?? "-",
-    entries?.foundByQuery ?? "-",
+    entries?.queryAlone ?? "-",
     entries?.notPlaced ?? "-",
     report.hashScheme,
     verdict(report),

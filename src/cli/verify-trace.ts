@@ -9,7 +9,7 @@ import { InProcessPath, type PathFollower } from "./in-process-path.ts";
 import { mixSeed, SeededRandomness } from "./sim/seeded-randomness.ts";
 import { adapterPaths } from "./trace-adapters.ts";
 import { engineConfigOfTrace, type TraceStatements } from "./trace-engine.ts";
-import { type EntryCounts, entryCounts, hashSchemeText } from "./trace-entries.ts";
+import { type EntryCounts, EntryTally, hashSchemeText } from "./trace-entries.ts";
 import { openTrace, type TraceEngine } from "./trace-file.ts";
 
 /** The first answer that differs. */
@@ -81,15 +81,20 @@ export async function verifyTrace(file: string, run: TraceRun = {}): Promise<Tra
   let mismatch: Mismatch | undefined;
   const joinAfter = join === "random" ? drawJoin(file) : join;
   let late: PathFollower | undefined;
+  const tally = joinAfter === undefined ? new EntryTally(path.pipeline, path.gateway) : undefined;
   for await (const entry of trace.entries) {
     if (entry.type === "frame") {
+      tally?.begin();
       path.receive(entry.frames);
+      tally?.end();
       counts.frames += 1;
       if (counts.frames === joinAfter) late = path.join();
       continue;
     }
     if (entry.type === "restart") {
+      tally?.begin();
       path.publisherReplaced();
+      tally?.end();
       continue;
     }
     const { prompt, native } = entry;
@@ -114,7 +119,7 @@ export async function verifyTrace(file: string, run: TraceRun = {}): Promise<Tra
   const refusals = refusalsOf(path.pipeline.counters());
   const { upper_bound_only: isUpperBoundOnly, unsupported, vllm } = trace.engine;
   const description = path.pipeline.describe(0);
-  const entries = joinAfter === undefined ? entryCounts(path.pipeline, path.gateway) : undefined;
+  const entries = tally?.counts();
   const hashScheme = hashSchemeText(path.pipeline);
   path.gateway.close();
   return {

@@ -89,7 +89,7 @@ describe("verify-trace", () => {
       (await runCli(["verify-trace", "--json", "--no-recompute", file])).stdout.split("\n")[0] ??
         "",
     );
-    expect(plain.entries).toMatchObject({ recomputed: 0, foundByQuery: 0 });
+    expect(plain.entries).toMatchObject({ recomputed: 0, queryAlone: 0, found: 0 });
     expect(plain.entries.notPlaced).toBeGreaterThan(0);
     const late = await runCli(["verify-trace", "--json", "--join", "9", file]);
     expect(JSON.parse(late.stdout.split("\n")[0] ?? "").entries).toBeUndefined();
