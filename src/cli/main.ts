@@ -15,6 +15,28 @@ import type { VerifyOptions } from "./verify-command.ts";
 /** Exit code for a wrong configuration or wrong arguments; 1 is a run that failed. */
 const EXIT_USAGE = 2;
 
+function addVerifyTrace(program: Command): void {
+  program
+    .command("verify-trace")
+    .description("play recorded engines through every stage and compare each answer with their own")
+    .argument("<files...>", "traces in the format kvtrace/1 (.jsonl or .jsonl.gz)")
+    .option("--json", "one JSON object a file instead of a table")
+    .option("--join <batches>", 'the gateway joins after so many batches, or "random"')
+    .option("--exact", "an answer below is a failure also where the header says upper_bound_only")
+    .option("--no-recompute", "the bridge recomputes no hashes: shows what that is good for")
+    .option("--faults <seed>", "lose, repeat, cut and restart as the seed draws, then heal")
+    .action(async (files: string[], options: VerifyOptions) => {
+      const { verifyCommand, verifyFaultsCommand, readVerifyOptions } = await import(
+        "./verify-command.ts"
+      );
+      const { faultSeed, ...flags } = readVerifyOptions(options);
+      process.exitCode =
+        faultSeed === undefined
+          ? await verifyCommand(files, flags)
+          : await verifyFaultsCommand(files, faultSeed, flags);
+    });
+}
+
 async function main(): Promise<void> {
   const { addConfigFlags, flagsOf } = await import("./config-flags.ts");
   const { VERSION } = await import("./version.ts");
@@ -40,23 +62,7 @@ async function main(): Promise<void> {
     await gatewayCommand(flagsOf(gateway, gatewayFields));
   });
 
-  program
-    .command("verify-trace")
-    .description("play recorded engines through every stage and compare each answer with their own")
-    .argument("<files...>", "traces in the format kvtrace/1 (.jsonl or .jsonl.gz)")
-    .option("--json", "one JSON object a file instead of a table")
-    .option("--join <batches>", 'the gateway joins after so many batches, or "random"')
-    .option("--faults <seed>", "lose, repeat, cut and restart as the seed draws, then heal")
-    .action(async (files: string[], options: VerifyOptions) => {
-      const { verifyCommand, verifyFaultsCommand, readVerifyOptions } = await import(
-        "./verify-command.ts"
-      );
-      const { isJson, join, faultSeed } = readVerifyOptions(options);
-      process.exitCode =
-        faultSeed === undefined
-          ? await verifyCommand(files, { isJson, join })
-          : await verifyFaultsCommand(files, faultSeed, isJson);
-    });
+  addVerifyTrace(program);
 
   program
     .command("demo")
