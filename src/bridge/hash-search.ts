@@ -83,6 +83,11 @@ export class HashSearch {
     return this.rounds >= LIMITS.hashSearchRounds.value;
   }
 
+  /** Leaves nothing of a prompt in any buffer. */
+  wipe(): void {
+    for (const hasher of this.hashers.values()) hasher.wipe();
+  }
+
   /** Begins anew: the engine is another one. */
   restart(): void {
     this.next = 0;

@@ -1,7 +1,7 @@
 /**
  * What it is: what one rank's engine holds, counted by copies as vLLM announces them, and where it belongs.
  * Owns: blocks by hash, residency slots, the bounded history of places of removed blocks; what a cut is told of
- * changes. Places are kept by place-book.ts and learnt by place-learner.ts.
+ * changes. Places are kept by place-book.ts and learnt by dense-places.ts and span-recomputing.ts.
  * Invariants: a count is never below 0; a block is in the history exactly when nothing of it is held; one key
  * has one hash.
  * Refuses: a hash at a second place; stores in more media than the limit.
@@ -13,6 +13,7 @@ import { auditBlocks } from "./audit-mirror.ts";
 import { Block, type Slot } from "./block.ts";
 import type { BlockChanges } from "./block-changes.ts";
 import { BlockHistory } from "./block-history.ts";
+import { readDensePlaces } from "./dense-places.ts";
 import { HeldEntries } from "./held-entries.ts";
 import type {
   MirrorMemory,
@@ -22,15 +23,11 @@ import type {
   StoreFacts,
 } from "./mirror-options.ts";
 import { PlaceBook } from "./place-book.ts";
-import {
-  type LearntPlaces,
-  PlaceLearner,
-  type RecomputeRules,
-  type RecomputingCost,
-} from "./place-learner.ts";
 import { PlaceTally } from "./place-tally.ts";
+import type { LearntPlaces, RecomputeRules, RecomputingCost } from "./place-types.ts";
 import { Placement } from "./placement.ts";
 import { SlotTable } from "./slot-table.ts";
+import { SpanRecomputing } from "./span-recomputing.ts";
 import type { RemoveEvent, StoreEvent } from "./vllm-event.ts";
 
 export {
@@ -40,6 +37,8 @@ export {
   type MirrorSink,
   type StoreFacts,
 } from "./mirror-options.ts";
+
+const NO_COST: RecomputingCost = { hashes: 0, savedHashes: 0, droppedSpans: 0, backlogTokens: 0 };
 
 /** One mirror a rank. */
 export class Mirror {
@@ -54,7 +53,9 @@ export class Mirror {
   private readonly held = new HeldEntries();
   private readonly tally = new PlaceTally();
   private readonly places: PlaceBook;
-  private readonly learner: PlaceLearner;
+  private readonly placement: Placement;
+  /** Undefined = nothing is recomputed. */
+  private readonly spans: SpanRecomputing | undefined;
   /** Removals of what is not held: normal after a late join. */
   unknownRemovals = 0;
   /** Places forgotten because the history was full. */
@@ -79,14 +80,11 @@ export class Mirror {
       touch: (block) => this.touch(block),
       takeAway: (block, slot) => this.lower(block, slot, 0),
     });
-    this.learner = new PlaceLearner({
-      placement: new Placement(hasher),
-      hasher,
-      host: this.places,
-      recomputer: recompute?.recomputer,
-      needsRecomputing: (unitTokens) => recompute?.needsRecomputing(unitTokens) ?? false,
-      keepsFineEnds: (event, unitTokens) => recompute?.keepsFineEnds(event, unitTokens) ?? false,
-    });
+    this.placement = new Placement(hasher);
+    this.spans =
+      recompute === undefined
+        ? undefined
+        : new SpanRecomputing({ ...recompute, hasher, host: this.places });
     this.sink = sink;
     this.options = options;
     this.slots = new SlotTable(options.maxMedia);
@@ -115,7 +113,7 @@ export class Mirror {
 
   /** What recomputing has cost. */
   get recomputing(): RecomputingCost {
-    return this.learner.cost;
+    return this.spans?.cost ?? NO_COST;
   }
 
   /** Blocks that the engine's own lookup reads; one hash in two groups is two blocks. */
@@ -167,7 +165,7 @@ export class Mirror {
         if (before === 0) this.sink.stored(slot, block);
         continue;
       }
-      this.places.noteTail(event, index, block, this.learner.unitTokens);
+      this.places.noteTail(event, index, block, this.spans?.unitTokens);
       this.places.tellLater(block, slot);
     }
     return left.size === 0 ? event.hashes : event.hashes.filter((hash) => !left.has(hash));
@@ -175,7 +173,7 @@ export class Mirror {
 
   /** The end of a batch: what is still without a place is told so, as far as it can be. `lookaheadTokens`: L. */
   endBatch(lookaheadTokens: number): void {
-    this.learner.endBatch(lookaheadTokens);
+    this.spans?.endBatch(lookaheadTokens);
     this.places.tellUnplaced();
   }
 
@@ -228,7 +226,7 @@ export class Mirror {
   /** Begins anew without telling anybody. `keepsPlaces`: the engine is the same one, only batches were lost. */
   reset(keepsPlaces: boolean): void {
     this.changes?.reset();
-    this.learner.reset(keepsPlaces);
+    this.spans?.reset(keepsPlaces);
     this.places.forgetUntold();
     if (keepsPlaces) {
       this.release(this.slots.all());
@@ -310,7 +308,10 @@ export class Mirror {
     const parent = event.parent === undefined ? undefined : this.blocks.get(event.parent);
     if (parent !== undefined && this.history.refresh(parent)) this.touch(parent);
     const isPlain = isPlainStore(event) && this.isPlainBelow(event.parent);
-    return this.learner.learn(event, parent, lookaheadTokens, isPlain);
+    const context = { parent, lookaheadTokens, isPlain };
+    const learnt = readDensePlaces(event, this.placement, this.places, context);
+    this.spans?.store(event, lookaheadTokens);
+    return learnt;
   }
 
   private touch(block: Block): void {

@@ -16,8 +16,8 @@ import { type Block, keyText, keyTextOf, type Slot } from "./block.ts";
 import { standingOn } from "./descendants.ts";
 import type { HeldEntries } from "./held-entries.ts";
 import type { MirrorSink } from "./mirror-options.ts";
-import type { NewPlace, PlaceHost } from "./place-learner.ts";
 import type { PlaceTally } from "./place-tally.ts";
+import type { NewPlace, PlaceHost } from "./place-types.ts";
 import { isDenseStore } from "./span-inputs.ts";
 import type { StoreEvent } from "./vllm-event.ts";
 

@@ -6,7 +6,7 @@
  */
 import type { Block } from "./block.ts";
 import type { PlacedCounts } from "./mirror-options.ts";
-import type { PlacedBy } from "./place-learner.ts";
+import type { PlacedBy } from "./place-types.ts";
 
 /** One a mirror. Never goes back. */
 export class PlaceTally {

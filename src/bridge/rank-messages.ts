@@ -120,8 +120,8 @@ export interface BatchContents {
   readonly sequence: SequenceNumber;
   readonly timestampSeconds: number;
   readonly events: KvGroupEvent[];
-  /** What it says of blocks without a place; empty in ENGINE. */
-  readonly unplaced: {
+  /** What it says of blocks without a place; absent in ENGINE. */
+  readonly unplaced?: {
     readonly stored: UnplacedBlocks[];
     readonly removed: UnplacedBlocks[];
   };
@@ -139,8 +139,8 @@ export function batchBytes(state: RankState, contents: BatchContents): Uint8Arra
         sequenceNumber: contents.sequence,
         timestampSeconds: contents.timestampSeconds,
         events: contents.events,
-        unplacedRemoved: contents.unplaced.removed,
-        unplacedStored: contents.unplaced.stored,
+        unplacedRemoved: contents.unplaced?.removed ?? [],
+        unplacedStored: contents.unplaced?.stored ?? [],
       }),
       completeness: contents.completeness,
       unplacedBlocks: BigInt(state.unplaced),

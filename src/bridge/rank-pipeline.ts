@@ -73,8 +73,6 @@ const END_REASONS = {
 
 export type { RankPipelineOptions } from "./rank-options.ts";
 
-const NOTHING_UNPLACED = { stored: [], removed: [] };
-
 /** One data-parallel rank of one engine. */
 export class RankPipeline implements RankView {
   private readonly options: RankPipelineOptions;
@@ -311,7 +309,6 @@ export class RankPipeline implements RankView {
               sequence,
               timestampSeconds,
               events: engineEvents,
-              unplaced: NOTHING_UNPLACED,
               completeness: Completeness.UNSPECIFIED,
             }),
     });

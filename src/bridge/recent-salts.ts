@@ -5,21 +5,29 @@
  * Refuses: nothing; beyond the bounds the oldest is forgotten.
  * Does not do: say that a salt is right: only a reproduced hash does.
  */
-import { LIMITS } from "@kv-group-bridge/protocol";
+import { type KeyedHasher, LIMITS, PLAIN, PrefixState } from "@kv-group-bridge/protocol";
+import { keyText } from "./block.ts";
 
 const NO_SALTS: readonly string[] = [];
 
-/** One a rank. A begin is any text that stands for a prompt's first tokens. */
+/** One a rank. A begin is the key of a prompt's first H tokens. */
 export class RecentSalts {
   private readonly byBegin = new Map<string, string[]>();
+  private readonly plainRoot: Uint32Array;
+  private readonly state = new PrefixState();
+
+  constructor(hasher: KeyedHasher) {
+    this.plainRoot = hasher.rootWords(PLAIN);
+  }
 
   /** Begins in it. */
   get size(): number {
     return this.byBegin.size;
   }
 
-  /** A prompt that begins so was salted so. */
-  note(begin: string, salt: string): void {
+  /** A prompt that begins with these tokens was salted so. */
+  note(tokens: Uint32Array, unitTokens: number, salt: string): void {
+    const begin = this.beginOf(tokens, unitTokens);
     const salts = this.byBegin.get(begin) ?? [];
     this.byBegin.delete(begin);
     this.byBegin.set(begin, salts);
@@ -32,13 +40,22 @@ export class RecentSalts {
     }
   }
 
-  /** Salts worth trying. */
-  of(begin: string): readonly string[] {
-    return this.byBegin.get(begin) ?? NO_SALTS;
+  /** Salts worth trying for a prompt that begins with these tokens. */
+  of(tokens: Uint32Array, unitTokens: number): readonly string[] {
+    if (this.byBegin.size === 0) return NO_SALTS;
+    return this.byBegin.get(this.beginOf(tokens, unitTokens)) ?? NO_SALTS;
   }
 
   /** Forgets everything. */
   clear(): void {
     this.byBegin.clear();
+  }
+
+  private beginOf(tokens: Uint32Array, unitTokens: number): string {
+    const { state } = this;
+    state.load(this.plainRoot, 0, 0);
+    state.absorb(tokens, 0, Math.min(unitTokens, tokens.length));
+    state.finish();
+    return keyText(state.keyLow, state.keyHigh);
   }
 }

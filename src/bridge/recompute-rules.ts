@@ -6,7 +6,7 @@
  */
 import type { GroupDescription, GroupId } from "@kv-group-bridge/protocol";
 import type { EngineFacts } from "./engine-facts.ts";
-import type { RecomputeRules } from "./place-learner.ts";
+import type { RecomputeRules } from "./place-types.ts";
 import type { Recomputer } from "./recomputer.ts";
 
 /** Kinds whose groups keep every block of a prompt: what they store is dense. */

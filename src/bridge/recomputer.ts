@@ -106,6 +106,12 @@ export class Recomputer {
     return hasher;
   }
 
+  /** Leaves nothing of a prompt in any buffer. */
+  wipe(): void {
+    for (const hasher of this.hashers.values()) hasher.wipe();
+    this.search.wipe();
+  }
+
   /** The path of an adapter; asks for it when it is not known. */
   loraPath(loraName: string): string | undefined {
     const path = this.loraPaths.get(loraName);

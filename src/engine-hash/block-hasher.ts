@@ -39,6 +39,11 @@ export class BlockHasher {
     return this.written();
   }
 
+  /** Leaves nothing of the blocks hashed so far in the buffer. */
+  wipe(): void {
+    this.writer.wipe();
+  }
+
   /** The digest of a text alone: how vLLM makes the digest before the first block. Undefined as above. */
   textDigest(text: string): Digest | undefined {
     if (!hasUtf8Form(text)) return undefined;

@@ -15,7 +15,7 @@ export const HASHING_LIMITS = {
     "the search goes on with the next store",
   ),
   hashSearchRounds: limit(
-    3,
+    16,
     "rounds",
     "a store whose hashes cover more than can be seen makes every way fail: others are tried",
     "the search ends as not_found until the engine is another one",

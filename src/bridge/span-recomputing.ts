@@ -1,116 +1,43 @@
 /**
- * What it is: the learning of places from stores: from what an event says by itself, and from the engine's own hashes
- * computed over its span.
- * Owns: spans that wait to be recomputed, ends that no event names, salts seen lately.
- * Refuses: a second place for a hash (place_contradicts). Nothing is placed by a hash that was not reproduced.
- * Does not do: count copies or tell the stream (the mirror does), or find out how an engine hashes (recomputer.ts does).
+ * What it is: the recomputing of an engine's own hashes over the spans of its stores, and what follows from it: places of
+ * the hashes that were reproduced.
+ * Owns: spans that wait, the batch's budget, ends that no event names, salts seen lately.
+ * Refuses: to place anything by a hash that was not reproduced.
+ * Does not do: find out how an engine hashes (recomputer.ts does), or keep places (place-book.ts does).
  */
-import {
-  type BlockHash,
-  type Digest,
-  type KeyedHasher,
-  LIMITS,
-  PLAIN,
-  PrefixState,
-  type RefusalReason,
-} from "@kv-group-bridge/protocol";
-import { type Block, keyText } from "./block.ts";
+import { type BlockHash, type Digest, type KeyedHasher, LIMITS } from "@kv-group-bridge/protocol";
+import type { Block } from "./block.ts";
 import { FineEnds } from "./fine-ends.ts";
 import { wholeDigest } from "./hash-search.ts";
-import type { Placement } from "./placement.ts";
+import type { PlaceHost, RecomputeRules, RecomputingCost } from "./place-types.ts";
 import { RecentSalts } from "./recent-salts.ts";
 import { type JobHost, type ReachedEnd, RecomputeJob } from "./recompute-job.ts";
-import type { ProvenWay, Recomputer } from "./recomputer.ts";
+import type { ProvenWay } from "./recomputer.ts";
 import { SpanDigests } from "./span-digests.ts";
 import { shownSalt } from "./span-inputs.ts";
 import type { StoreEvent } from "./vllm-event.ts";
 
-/** How a place was learnt. */
-export type PlacedBy = "dense" | "recomputed";
-
-/** A place to give. */
-export interface NewPlace {
-  readonly state: PrefixState;
-  readonly keyLow: number;
-  readonly keyHigh: number;
-  /** The block before it. */
-  readonly before: Block | undefined;
-  readonly loraName: string | undefined;
-  readonly isPlain: boolean;
-  readonly blockSizeTokens: number;
-  readonly by: PlacedBy;
-}
-
-/** The mirror, as far as places concern it. */
-export interface PlaceHost {
-  /** A known block. */
-  find(hash: BlockHash): Block | undefined;
-  /** A block, known or new. */
-  obtain(hash: BlockHash): Block;
-  /** The block under a prefix key. */
-  under(keyLow: number, keyHigh: number): Block | undefined;
-  /** A block gets its place; it had none. */
-  givePlace(block: Block, place: NewPlace): void;
-  /** A block's digest is known now. */
-  giveDigest(block: Block, digest: Digest): void;
-  refused(reason: RefusalReason): void;
-}
-
-/** What recomputing costs, in total and now. */
-export interface RecomputingCost {
-  /** Digests computed for places. */
-  readonly hashes: number;
-  /** Digests that the span before had in common. */
-  readonly savedHashes: number;
-  /** Spans that were not recomputed because too much waited. */
-  readonly droppedSpans: number;
-  /** Tokens of spans that wait. */
-  readonly backlogTokens: number;
-}
-
-/** When an engine's hashes are recomputed. */
-export interface RecomputeRules {
-  readonly recomputer: Recomputer;
-  /** Whether sparse stores of this engine may hold what no dense store places, given H. */
-  readonly needsRecomputing: (unitTokens: number) => boolean;
-  /** Whether ends inside blocks may be named as parents: partial entries and spans of groups without a dense one. */
-  readonly keepsFineEnds: (event: StoreEvent, unitTokens: number) => boolean;
-}
-
-/** What a learner works with. */
-export interface PlaceLearnerOptions extends Omit<RecomputeRules, "recomputer"> {
-  readonly placement: Placement;
+/** What it works with. */
+export interface SpanRecomputingOptions extends RecomputeRules {
   readonly hasher: KeyedHasher;
   readonly host: PlaceHost;
-  /** Undefined = nothing is recomputed. */
-  readonly recomputer: Recomputer | undefined;
-}
-
-/** What one store's event told by itself. */
-export interface LearntPlaces {
-  /** Hashes, from the first on, that contradict no place. */
-  readonly soundCount: number;
-  /** Hashes, from the first on, that the event itself placed, now or before. */
-  readonly denseCount: number;
 }
 
 /** One a mirror. */
-export class PlaceLearner implements JobHost {
+export class SpanRecomputing implements JobHost {
   private droppedSpans = 0;
-  private readonly options: PlaceLearnerOptions;
+  private readonly options: SpanRecomputingOptions;
   private readonly fineEnds = new FineEnds();
-  private readonly salts = new RecentSalts();
+  private readonly salts: RecentSalts;
   private readonly known = new SpanDigests();
-  private readonly plainRoot: Uint32Array;
-  private readonly beginState = new PrefixState();
   private readonly waiting: RecomputeJob[] = [];
   private waitingTokens = 0;
   private retries: StoreEvent[] = [];
   private budget: number = LIMITS.hashesPerBatch.value;
 
-  constructor(options: PlaceLearnerOptions) {
+  constructor(options: SpanRecomputingOptions) {
     this.options = options;
-    this.plainRoot = options.hasher.rootWords(PLAIN);
+    this.salts = new RecentSalts(options.hasher);
   }
 
   /** What it has cost. */
@@ -125,19 +52,7 @@ export class PlaceLearner implements JobHost {
 
   /** H as proven; undefined = nothing is proven. */
   get unitTokens(): number | undefined {
-    return this.options.recomputer?.unitTokens;
-  }
-
-  /** Learns what a store tells. `parent`: the mirror's block of its parent hash. */
-  learn(
-    event: StoreEvent,
-    parent: Block | undefined,
-    lookaheadTokens: number,
-    isPlain: boolean,
-  ): LearntPlaces {
-    const learnt = this.readDense(event, parent, lookaheadTokens, isPlain);
-    this.recompute(event, lookaheadTokens);
-    return learnt;
+    return this.options.recomputer.unitTokens;
   }
 
   /** Gives spans that told nothing a second try: the batch may have told more since. To be called at its end. */
@@ -145,7 +60,7 @@ export class PlaceLearner implements JobHost {
     this.work();
     const { retries } = this;
     this.retries = [];
-    const unit = this.options.recomputer?.unitTokens;
+    const unit = this.options.recomputer.unitTokens;
     if (unit !== undefined) for (const event of retries) this.noteSalt(event, unit);
     for (const event of retries) {
       if (event.hashes.some((hash) => this.options.host.find(hash)?.isPlaced === false)) {
@@ -154,6 +69,7 @@ export class PlaceLearner implements JobHost {
     }
     this.work();
     this.budget = LIMITS.hashesPerBatch.value;
+    this.options.recomputer.wipe();
     if (this.waiting.length === 0) this.known.clear();
   }
 
@@ -171,10 +87,10 @@ export class PlaceLearner implements JobHost {
   reached(end: ReachedEnd, job: RecomputeJob): void {
     const { host, recomputer } = this.options;
     const { hash, digest, walk, isListed, isLast } = end;
-    const form = recomputer?.proven?.form;
+    const form = recomputer.proven?.form;
     const known = host.find(hash);
     if (known === undefined && !isListed) {
-      const unit = recomputer?.unitTokens ?? 0;
+      const unit = recomputer.unitTokens ?? 0;
       if (isLast || this.options.keepsFineEnds(job.event, unit))
         this.addFineEnd(hash, digest, walk, job);
       return;
@@ -202,59 +118,13 @@ export class PlaceLearner implements JobHost {
 
   digestAt(keyLow: number, keyHigh: number): Digest | undefined {
     const block = this.options.host.under(keyLow, keyHigh);
-    const way = this.options.recomputer?.proven;
+    const way = this.options.recomputer.proven;
     return block === undefined || way === undefined ? undefined : digestOf(block, way);
   }
 
-  /** Records the places that a dense store tells by itself. */
-  private readDense(
-    event: StoreEvent,
-    parent: Block | undefined,
-    lookaheadTokens: number,
-    isPlain: boolean,
-  ): LearntPlaces {
-    const { placement, host } = this.options;
-    let soundCount = event.hashes.length;
-    let denseCount = 0;
-    let before = parent;
-    placement.walk(event, parent, lookaheadTokens, (index, state, keyLow, keyHigh) => {
-      const hash = event.hashes[index];
-      if (hash === undefined) return false;
-      const block = host.obtain(hash);
-      if (block.isPlaced) {
-        const isSame =
-          block.endTokens === state.endTokens &&
-          block.keyLow === keyLow &&
-          block.keyHigh === keyHigh;
-        if (isSame) denseCount = index + 1;
-        else {
-          host.refused("place_contradicts");
-          soundCount = index;
-        }
-        before = block;
-        return isSame;
-      }
-      const { loraName, blockSizeTokens } = event;
-      host.givePlace(block, {
-        state,
-        keyLow,
-        keyHigh,
-        before,
-        loraName,
-        isPlain,
-        blockSizeTokens,
-        by: "dense",
-      });
-      denseCount = index + 1;
-      before = block;
-      return true;
-    });
-    return { soundCount, denseCount };
-  }
-
-  private recompute(event: StoreEvent, lookaheadTokens: number): void {
+  /** A store, after its own word was heard. */
+  store(event: StoreEvent, lookaheadTokens: number): void {
     const { recomputer, needsRecomputing } = this.options;
-    if (recomputer === undefined) return;
     const unitBefore = recomputer.unitTokens;
     const isNeeded = unitBefore !== undefined && needsRecomputing(unitBefore);
     recomputer.see(event, lookaheadTokens, isNeeded);
@@ -279,8 +149,8 @@ export class PlaceLearner implements JobHost {
 
   private begin(event: StoreEvent, lookaheadTokens: number): void {
     const { recomputer, hasher } = this.options;
-    const way = recomputer?.proven;
-    if (recomputer === undefined || way === undefined) return;
+    const way = recomputer.proven;
+    if (way === undefined) return;
     if (!this.options.needsRecomputing(way.unitTokens)) return;
     const parent = event.parent === undefined ? undefined : this.placed(event.parent);
     const job = new RecomputeJob({
@@ -288,7 +158,7 @@ export class PlaceLearner implements JobHost {
       parent,
       parentDigest: parent === undefined ? undefined : digestOf(parent, way),
       lookaheadTokens,
-      salts: this.saltsOf(event, way.unitTokens),
+      salts: event.parent === undefined ? this.salts.of(event.tokens, way.unitTokens) : [],
       way,
       recomputer,
       hasher,
@@ -351,20 +221,7 @@ export class PlaceLearner implements JobHost {
 
   private noteSalt(event: StoreEvent, unitTokens: number): void {
     const salt = event.parent === undefined ? shownSalt(event) : undefined;
-    if (salt !== undefined) this.salts.note(this.beginOf(event, unitTokens), salt);
-  }
-
-  private saltsOf(event: StoreEvent, unitTokens: number): readonly string[] {
-    if (event.parent !== undefined || this.salts.size === 0) return [];
-    return this.salts.of(this.beginOf(event, unitTokens));
-  }
-
-  private beginOf(event: StoreEvent, unitTokens: number): string {
-    const { beginState } = this;
-    beginState.load(this.plainRoot, 0, 0);
-    beginState.absorb(event.tokens, 0, Math.min(unitTokens, event.tokens.length));
-    beginState.finish();
-    return keyText(beginState.keyLow, beginState.keyHigh);
+    if (salt !== undefined) this.salts.note(event.tokens, unitTokens, salt);
   }
 }
 
