@@ -346,7 +346,6 @@ export class RankPipeline implements RankView {
   }
 
   private announceEngine(): void {
-    this.facts.proveUnit(this.recomputer.unitTokens);
     if (this.announcedRevision === this.revision) return;
     this.announcedRevision = this.revision;
     const description = engineDescriptionToWire(this.describeEngine());
@@ -359,7 +358,8 @@ export class RankPipeline implements RankView {
   }
 
   private describeEngine(): EngineDescription {
-    return { ...this.facts.describe(), hashScheme: this.recomputer.status };
+    const { status, unitTokens } = this.recomputer;
+    return { ...this.facts.describe(unitTokens), hashScheme: status };
   }
 
   private holds(): boolean {

@@ -14,6 +14,7 @@ import {
 } from "@kv-group-bridge/protocol";
 import type { Block } from "./block.ts";
 import type { ProvenWay, Recomputer } from "./recomputer.ts";
+import { isLocalGpu } from "./slot-table.ts";
 import type { SpanDigests } from "./span-digests.ts";
 import { isDenseStore, shownSalt, spanInputs } from "./span-inputs.ts";
 import { SpanWalk, type WalkTarget } from "./span-walk.ts";
@@ -158,7 +159,7 @@ export class RecomputeJob implements WalkTarget {
         ? hasher.rootWords({ loraName, cacheSalt: inputs.cacheSalt })
         : parent?.stateWords;
     if (words === undefined) return undefined;
-    this.isWhole = inputs.isWhole;
+    this.isWhole = inputs.isWhole && isLocalGpu(event);
     return new SpanWalk({
       event,
       inputs,
