@@ -335,7 +335,6 @@ test("whoever is told blocks without a place answers as one that is told every p
     }),
     { numRuns: RUNS, seed: 20_260 },
   );
-  console.log(compared, reused);
   expect(compared).toBeGreaterThan(RUNS * 20);
   expect(reused).toBeGreaterThan(RUNS * 20);
 }, 120_000);

@@ -51,8 +51,10 @@ test("an equal hash with another tail is not believed", () => {
   const bench = live([store(0, [4, 4, 4])], withScheme());
   const { hashKeys } = unplaced(PROMPT, [8]);
   const { tailKeys } = unplaced(PROMPT, [12]);
-  bench.take(batchWith(0, { stored: [{ blockSize: 4, hashKeys, tailKeys }] }));
+  const decoy = { ...unplaced(PROMPT, [8]), hashKeys: new Uint8Array(8) };
+  bench.take(batchWith(0, { stored: [{ blockSize: 4, hashKeys, tailKeys }, decoy] }));
   expect(bench.score(PROMPT)).toBe(4);
+  expect(bench.search.tailsWithoutHash).toBe(2);
 });
 
 test("the namespace and items of the prompt are part of the place", () => {
@@ -205,6 +207,17 @@ test("an adapter whose path changed does not keep what the old one stored", () =
   expect(bench.score(prompt)).toBe(4);
   bench.take(engine(withScheme(fakeScheme({ loraPaths: new Map([["a", "/new"]]) }))));
   expect(bench.score(prompt)).toBe(0);
+});
+
+test("without a layout nothing is searched, and nothing is lost", () => {
+  const bench = told();
+  bench.score(10);
+  const groups = [{ groupId: 0, kind: "odd_kind", blockSize: 4 }];
+  expect(bench.take(engine(withScheme(fakeScheme(), { groups })))).toEqual([""]);
+  expect([bench.score(17), ...counted(bench)]).toEqual([0, 2, 0, 1]);
+  expect(bench.view.hasUnplacedBlocks).toBe(true);
+  bench.take(engine(withScheme()));
+  expect([bench.score(17), ...counted(bench)]).toEqual([12, 0, 2, 3]);
 });
 
 test("a description that voids the entries voids the unplaced blocks too", () => {

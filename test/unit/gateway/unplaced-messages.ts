@@ -1,5 +1,5 @@
 /**
- * What it is: builders of messages that tell blocks without a place, of the engine that `FakeHashes` is.
+ * What it is: builders of messages that tell blocks without a place, of the engine that `FakeHashes` is, or a real one.
  * Owns: nothing.
  * Refuses: nothing; tests build broken messages too.
  * Does not do: find places.
@@ -11,7 +11,7 @@ import {
   type SubscribeResponse,
   SubscribeResponseSchema,
 } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
-import type { HashedPrompt } from "../../../src/engine-hash/dist/index.js";
+import { blockHashes, type HashedPrompt } from "../../../src/engine-hash/dist/index.js";
 import type { NamedPrompt } from "../../../src/gateway/dist/prompt-keys.js";
 import {
   HashKeys,
@@ -55,17 +55,34 @@ export function hashedPrompt(prompt: NamedPrompt): HashedPrompt {
   return { tokens, loraName, cacheSalt, items };
 }
 
+/** The hash of a prompt's block that ends there. */
+export type HashOf = (
+  scheme: HashScheme,
+  lookaheadTokens: number,
+  prompt: HashedPrompt,
+  endTokens: number,
+) => string;
+
+/** As vLLM has it. */
+export const realHash: HashOf = (scheme, lookaheadTokens, prompt, endTokens) => {
+  const digests = blockHashes(prompt, scheme, lookaheadTokens);
+  const found = digests.find((block) => block.endTokens === endTokens);
+  if (found === undefined) throw new RangeError("no hash ends there");
+  return found.digest;
+};
+
 /** The key of one of the engine's hashes, and that of its tail: 8 bytes each. */
 export function blockKeys(
   scheme: HashScheme,
   lookaheadTokens: number,
   prompt: NamedPrompt,
   endTokens: number,
+  hashOf: HashOf = FakeHashes.hash,
 ): { readonly hashKey: Uint8Array; readonly tailKey: Uint8Array } {
   const keys = new HashKeys(HASHER);
   const hashKey = new Uint8Array(8);
   const tailKey = new Uint8Array(8);
-  keys.ofHash(FakeHashes.hash(scheme, lookaheadTokens, hashedPrompt(prompt), endTokens));
+  keys.ofHash(hashOf(scheme, lookaheadTokens, hashedPrompt(prompt), endTokens));
   writeKey(hashKey, 0, keys.keyLow, keys.keyHigh);
   keys.ofTail(prompt.tokens, endTokens - scheme.unitTokens, endTokens);
   writeKey(tailKey, 0, keys.keyLow, keys.keyHigh);
@@ -76,10 +93,14 @@ export function blockKeys(
 export function unplaced(
   prompt: NamedPrompt,
   ends: readonly number[],
-  more: UnplacedInit & { readonly scheme?: HashScheme; readonly lookahead?: number } = {},
+  more: UnplacedInit & {
+    readonly scheme?: HashScheme;
+    readonly lookahead?: number;
+    readonly hashOf?: HashOf;
+  } = {},
 ): UnplacedInit & { readonly hashKeys: Uint8Array; readonly tailKeys: Uint8Array } {
-  const { scheme = fakeScheme(), lookahead = 0, ...init } = more;
-  const keys = ends.map((end) => blockKeys(scheme, lookahead, prompt, end));
+  const { scheme = fakeScheme(), lookahead = 0, hashOf, ...init } = more;
+  const keys = ends.map((end) => blockKeys(scheme, lookahead, prompt, end, hashOf));
   return {
     groupId: 0,
     blockSize: scheme.unitTokens,
