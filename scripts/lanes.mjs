@@ -100,7 +100,7 @@ const lanes = (named.length > 0 ? named : TEST_LANES).map((lane) => [lane, () =>
 if (isCi) {
   lanes.push(["demo", demoLane]);
   if (existsSync(RECORDINGS)) {
-    lanes.push(["recordings", () => recordingsLane()]);
+    lanes.push(["recordings", () => recordingsLane("--exact")]);
     lanes.push(["recordings, late gateway", () => recordingsLane("--join", "random")]);
     lanes.push(["recordings, faults", () => recordingsLane("--faults", String(faultSeed()))]);
   } else

@@ -16,12 +16,14 @@ export interface AuditedMirror {
   readonly history: BlockHistory;
   readonly placedEntries: number;
   readonly unplacedEntries: number;
+  readonly toldEntries: number;
 }
 
 /** Throws `InvariantViolation` when a count, an order or a relation is not what the blocks say. */
 export function auditBlocks(mirror: AuditedMirror): void {
   let placed = 0;
   let unplaced = 0;
+  let told = 0;
   let unheld = 0;
   let keys = 0;
   let serial = 0;
@@ -39,10 +41,13 @@ export function auditBlocks(mirror: AuditedMirror): void {
     if (held === 0) unheld += 1;
     if (!block.isPlaced) {
       unplaced += held;
+      if (block.hasTail) told += held;
       continue;
     }
     placed += held;
     keys += 1;
+    invariant(!block.hasTail, "a placed block is told by its place");
+    invariant(held === 0 || block.waitingStores === 0, "a placed block waits for nothing");
     invariant(mirror.byKey.get(keyTextOf(block)) === block, "one key has one hash");
     const { parent } = block;
     if (parent === undefined || parent.isForgotten) continue;
@@ -52,6 +57,7 @@ export function auditBlocks(mirror: AuditedMirror): void {
   invariant(keys === mirror.byKey.size, "every key has its block");
   invariant(placed === mirror.placedEntries, "placed entries are counted");
   invariant(unplaced === mirror.unplacedEntries, "unplaced entries are counted");
+  invariant(told === mirror.toldEntries, "told entries are counted");
   invariant(mirror.history.size === unheld, "the history holds nothing else");
   mirror.history.audit();
 }

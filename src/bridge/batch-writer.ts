@@ -5,12 +5,13 @@
  * Refuses: nothing.
  * Does not do: count (it passes refusals on), or know of sequence numbers.
  */
-import type { KvGroupEvent } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
-import type { BlockHash, GroupId, RefusalReason } from "@kv-group-bridge/protocol";
+import type { KvGroupEvent, UnplacedBlocks } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
+import type { BlockHash, GroupId, HashKeys, RefusalReason } from "@kv-group-bridge/protocol";
 import type { Block, Slot } from "./block.ts";
 import { clearEvent, engineRemove, engineStore, type GroupFacts, KeyEvents } from "./convert.ts";
 import type { EngineWords } from "./engine-words.ts";
 import type { MirrorSink } from "./mirror.ts";
+import { UnplacedEvents } from "./unplaced-events.ts";
 import type { StoreEvent } from "./vllm-event.ts";
 
 /** Builds one batch at a time. */
@@ -18,6 +19,7 @@ export class BatchWriter implements MirrorSink {
   private readonly factsOf: (groupId: GroupId) => GroupFacts;
   private readonly onRefused: (reason: RefusalReason) => void;
   private readonly keyEvents: KeyEvents;
+  private readonly unplaced: UnplacedEvents;
   private readonly isEngineWritten: boolean;
   private readonly words: EngineWords | undefined;
   private engineEvents: KvGroupEvent[] = [];
@@ -28,6 +30,7 @@ export class BatchWriter implements MirrorSink {
     factsOf: (groupId: GroupId) => GroupFacts,
     isEngineWritten: boolean,
     onRefused: (reason: RefusalReason) => void,
+    hashKeys: HashKeys,
     words?: EngineWords,
   ) {
     this.factsOf = factsOf;
@@ -35,10 +38,19 @@ export class BatchWriter implements MirrorSink {
     this.onRefused = onRefused;
     this.words = words;
     this.keyEvents = new KeyEvents(factsOf);
+    this.unplaced = new UnplacedEvents(hashKeys, factsOf);
   }
 
   stored(slot: Slot, block: Block): void {
     this.keyEvents.stored(slot, block);
+  }
+
+  unplacedStored(slot: Slot, block: Block): void {
+    this.unplaced.stored(slot, block);
+  }
+
+  unplacedRemoved(slot: Slot, block: Block): void {
+    this.unplaced.removed(slot, block);
   }
 
   removed(slot: Slot, block: Block): void {
@@ -52,6 +64,7 @@ export class BatchWriter implements MirrorSink {
 
   cleared(groupId: GroupId | undefined, medium: string | undefined): void {
     this.keyEvents.cleared(groupId, medium);
+    this.unplaced.cleared(groupId, medium);
     if (!this.isEngineWritten || (medium !== undefined && medium !== "GPU")) return;
     this.endRemovals();
     this.engineEvents.push(clearEvent(groupId, undefined));
@@ -83,6 +96,11 @@ export class BatchWriter implements MirrorSink {
     return this.keyEvents.take();
   }
 
+  /** What the batch says of blocks without a place; begins anew. */
+  takeUnplaced(): { readonly stored: UnplacedBlocks[]; readonly removed: UnplacedBlocks[] } {
+    return { stored: this.unplaced.takeStored(), removed: this.unplaced.takeRemoved() };
+  }
+
   /** The ENGINE events so far; undefined when that projection is not allowed. */
   takeEngineEvents(): KvGroupEvent[] | undefined {
     if (!this.isEngineWritten) return undefined;
@@ -95,6 +113,7 @@ export class BatchWriter implements MirrorSink {
   /** Throws away what was collected. */
   discard(): void {
     this.keyEvents.take();
+    this.takeUnplaced();
     this.takeEngineEvents();
   }
 

@@ -4,7 +4,7 @@
  * Refuses: nothing; the mirror guards it.
  * Does not do: know of events, of the stream or of a file.
  */
-import type { BlockHash, GroupId, PrefixState } from "@kv-group-bridge/protocol";
+import type { BlockHash, Digest, GroupId, PrefixState } from "@kv-group-bridge/protocol";
 import { STATE_WORDS } from "@kv-group-bridge/protocol";
 
 /** A cache that holds blocks on its own: one group in one medium, locality and ownership. */
@@ -52,12 +52,26 @@ export class Block {
   isPlain = false;
   /** Per slot index: block size of the group for which this was stored as a partial entry; missing = never. */
   partialOf: number[] | undefined = undefined;
+  /** The engine's whole digest, where it publishes only a part of it and it was computed; undefined = not known. */
+  digest: Digest | undefined = undefined;
+  /** Without a place: the key of its last H tokens is known, so that it can be told to who knows the prompt. */
+  hasTail = false;
+  /** Key of its last H tokens; means nothing unless `hasTail`. */
+  tailLow = 0;
+  tailHigh = 0;
+  /** Stores of it that wait for its place, for the counters. */
+  waitingStores = 0;
   /** Hash state at `endTokens`, from which children continue; undefined without a place. */
   private words: Uint32Array | undefined = undefined;
 
   constructor(hash: BlockHash, serial: number) {
     this.hash = hash;
     this.serial = serial;
+  }
+
+  /** Its place is not known, and it can be told all the same: see kvgroup.v1.UnplacedBlocks. */
+  get isTellable(): boolean {
+    return this.hasTail && this.endTokens === 0;
   }
 
   /** True when its place is known. */
@@ -114,6 +128,7 @@ export class Block {
     this.words = undefined;
     this.hasParentKey = false;
     this.parent = undefined;
+    this.digest = undefined;
   }
 }
 

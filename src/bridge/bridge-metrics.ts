@@ -30,6 +30,8 @@ export const RANK_GAUGES: ReadonlySet<string> = new Set([
   "engine_words_blocks",
   "engine_words_bytes",
   "engine_words_missing",
+  "hash_backlog_tokens",
+  "hash_proven",
 ]);
 
 /** Registers all metrics of a bridge; once for a registry. */

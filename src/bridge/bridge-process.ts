@@ -27,8 +27,11 @@ import { loadCheckpoint } from "./checkpoint-load.ts";
 import type { CheckpointSettings } from "./checkpoint-state.ts";
 import type { EngineConfig } from "./engine-config.ts";
 import type { EndpointMode } from "./engine-endpoint.ts";
+import type { EngineHttpSettings, Fetch } from "./engine-http.ts";
 import { type HealthServer, startHealthServer } from "./health-server.ts";
 import type { ListenAddress } from "./listen.ts";
+import { loraPathsOf } from "./lora-path-service.ts";
+import type { LoraPaths } from "./lora-paths.ts";
 import { mirrorOptions } from "./mirror-options.ts";
 import { keySchemeMessage } from "./rank-messages.ts";
 import { StallWatch } from "./stall-watch.ts";
@@ -48,6 +51,8 @@ export interface BridgeSettings {
   readonly mode: EndpointMode;
   readonly topic: string | undefined;
   readonly engine: EngineConfig;
+  /** The engine's API, for LoRA adapters' paths. Undefined = it is not asked. */
+  readonly engineHttp?: EngineHttpSettings | undefined;
   /** The fleet's seed of the prefix keys. */
   readonly keySeed: string;
   readonly isEngineProjectionAllowed: boolean;
@@ -75,6 +80,8 @@ export interface BridgeDeps {
   /** Names this process among all that ever served the ranks: a random fixed64, never 0. */
   readonly mintInstance: () => bigint;
   readonly bridgeVersion: string;
+  /** Default: Node's own. */
+  readonly fetch?: Fetch | undefined;
   /** Something that must end the process: our bug, or a socket that failed for good. */
   onFatal(error: unknown): void;
 }
@@ -107,7 +114,10 @@ export async function runBridge(
 ): Promise<RunningBridge> {
   const hasher = new KeyedHasher(settings.keySeed);
   const stall = new StallWatch(deps.clock.monotonicMs());
-  const ranks = await makeRanks(settings, deps, hasher, stall);
+  const loraPaths = loraPathsOf(settings, deps, (paths) => {
+    for (const rank of ranks.values()) rank.setLoraPaths(paths);
+  });
+  const ranks = await makeRanks(settings, deps, { hasher, stall, loraPaths });
   const server = new BridgeServer({
     ...settings.listen,
     timers: deps.timers,
@@ -132,6 +142,8 @@ export async function runBridge(
       for (const rank of ranks.values()) rank.tick();
     };
     parts.add(deps.timers.every(heartbeatIntervalMs(settings), tick));
+    if (loraPaths !== undefined) parts.add(() => loraPaths.close());
+    loraPaths?.start();
     // What took long until here was the start: a large checkpoint, for one.
     stall.turn(deps.clock.monotonicMs());
     const stalls = new RateLimitedLog({ log: deps.log, intervalMs: STALL_LINE_MS, maxKeys: 1 });
@@ -158,11 +170,17 @@ function watchTurn(
   if (stall.isKnownAwake !== wasAwake) tick();
 }
 
+/** What all ranks have in common. */
+interface Shared {
+  readonly hasher: KeyedHasher;
+  readonly stall: StallWatch;
+  readonly loraPaths: LoraPaths | undefined;
+}
+
 async function makeRanks(
   settings: BridgeSettings,
   deps: BridgeDeps,
-  hasher: KeyedHasher,
-  stall: StallWatch,
+  { hasher, stall, loraPaths }: Shared,
 ): Promise<ReadonlyMap<number, BridgeRank>> {
   const ranks = new Map<number, BridgeRank>();
   const instance = deps.mintInstance();
@@ -182,6 +200,7 @@ async function makeRanks(
       maxSubscribers: settings.subscribersPerRank,
       heartbeatIntervalMs: heartbeatIntervalMs(settings),
       checkpoints: await checkpointPlace(settings, deps, hasher, dpRank),
+      onLoraPathWanted: () => loraPaths?.want(),
       mintEpoch: deps.mintEpoch,
       instance,
       clock: deps.clock,

@@ -46,6 +46,8 @@ export interface BridgeRankOptions {
   readonly heartbeatIntervalMs: number;
   /** Where checkpoints are kept; undefined = there are none. */
   readonly checkpoints: CheckpointPlace | undefined;
+  /** As in RankPipelineOptions. */
+  readonly onLoraPathWanted: (name: string) => void;
   readonly mintEpoch: () => Epoch;
   /** Names the running process; see FanOutOptions. */
   readonly instance: bigint;
@@ -132,6 +134,7 @@ export class BridgeRank implements ServedRank {
       onStatus: () => this.statusChanged(),
       checkpoint: options.checkpoints?.found,
       isAwake: options.isAwake,
+      onLoraPathWanted: options.onLoraPathWanted,
     });
     this.keeper = this.makeKeeper();
     this.fanOut = new FanOut({
@@ -170,6 +173,11 @@ export class BridgeRank implements ServedRank {
     const { placedBlocks, isCatchingUp } = this.pipeline.describe(nowMs);
     const arrival = this.watch.step(nowMs, { isConnected, messages, placedBlocks, isCatchingUp });
     if (arrival !== undefined) this.tell(arrival);
+  }
+
+  /** Paths of the engine's LoRA adapters by name, all that are known. */
+  setLoraPaths(paths: ReadonlyMap<string, string>): void {
+    this.pipeline.setLoraPaths(paths);
   }
 
   /** State now, without `subscribers`. */

@@ -9,7 +9,7 @@
 export const CHECKPOINT_MARK = "KVGROUPC";
 
 /** Grows with every change of the format; another one is refused, never converted. */
-export const CHECKPOINT_VERSION = 1;
+export const CHECKPOINT_VERSION = 2;
 
 /** Mark, and the version as uint32. */
 export const PRELUDE_BYTES = 12;

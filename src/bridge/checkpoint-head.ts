@@ -5,12 +5,17 @@
  * Does not do: judge whose checkpoint it is.
  */
 import {
+  HASH_ALGORITHMS,
+  HASH_STATES,
+  isBlockHash,
+  isDigestOf,
   isUint32,
   LIMITS,
   parseDpRank,
   parseEpoch,
   parseGroupId,
   parseSequenceNumber,
+  SEED_ORIGINS,
   type SequenceNumber,
 } from "@kv-group-bridge/protocol";
 import { z } from "zod";
@@ -85,6 +90,30 @@ const headSchema = z.strictObject({
     hasTooManyGroups: z.boolean(),
   }),
   grouping: z.enum(["unknown", "ungrouped", "grouped"]),
+  hashing: z.strictObject({
+    state: z.enum(HASH_STATES),
+    way: optional(
+      z
+        .strictObject({
+          algorithm: z.enum(HASH_ALGORITHMS),
+          seedOrigin: z.enum(SEED_ORIGINS),
+          rootDigest: optional(text),
+          unitTokens: tokens.refine((unit) => unit > 0),
+        })
+        .transform((way, context) => {
+          const { algorithm, rootDigest } = way;
+          if (rootDigest === undefined) return { ...way, rootDigest };
+          if (isDigestOf(rootDigest, algorithm) && isBlockHash(rootDigest)) {
+            return { ...way, rootDigest };
+          }
+          context.addIssue({ code: "custom", message: "not a digest" });
+          return z.NEVER;
+        }),
+    ),
+    form: z.enum(["integer", "bytes"]),
+    extraKeyForm: optional(z.enum(["tagged", "untagged"])),
+    isExtraKeyFormRefuted: z.boolean(),
+  }),
   writtenAtMs: z.number(),
 });
 

@@ -6,7 +6,10 @@
  */
 import {
   type BlockHash,
+  type Digest,
+  HASH_ALGORITHMS,
   isBlockHash,
+  isDigestOf,
   isUint32,
   LIMITS,
   STATE_WORDS,
@@ -26,7 +29,8 @@ const HAS_NAME = 8;
 const IS_PLAIN = 16;
 const HAS_PARTIALS = 32;
 const IS_UNHELD = 64;
-const ALL_FLAGS = 127;
+/** A placed block's digest, or the tail of one without a place. */
+const HAS_DIGEST_OR_TAIL = 128;
 
 /** Most bytes of a record but for its hash and what it says of each slot. */
 const MOST_FIXED_BYTES = 128;
@@ -59,7 +63,8 @@ export class RecordWriter {
         (name > 0 ? HAS_NAME : 0) |
         (block.isPlain ? IS_PLAIN : 0) |
         (partialOf === undefined ? 0 : HAS_PARTIALS) |
-        (block.heldSlots === 0 ? IS_UNHELD : 0),
+        (block.heldSlots === 0 ? IS_UNHELD : 0) |
+        (hasDigestOrTail(block) ? HAS_DIGEST_OR_TAIL : 0),
     );
     sink.varint(block.hash.length);
     sink.latin1(block.hash);
@@ -67,7 +72,16 @@ export class RecordWriter {
     if (block.heldSlots === 0) sink.varint(block.historyStamp);
     else this.perSlot(block.copies, block.heldSlots);
     if (partialOf !== undefined) this.perSlot(partialOf, countOf(partialOf));
-    if (!isPlaced) return;
+    if (!isPlaced) {
+      if (!block.hasTail) return;
+      sink.uint32(block.tailLow);
+      sink.uint32(block.tailHigh);
+      return;
+    }
+    if (block.digest !== undefined) {
+      sink.varint(block.digest.length);
+      sink.latin1(block.digest);
+    }
     sink.varint(block.endTokens);
     sink.uint32(block.keyLow);
     sink.uint32(block.keyHigh);
@@ -111,6 +125,10 @@ export class RecordWriter {
       sink.varint(value);
     }
   }
+}
+
+function hasDigestOrTail(block: Block): boolean {
+  return block.isPlaced ? block.digest !== undefined : block.hasTail;
 }
 
 function countOf(values: readonly (number | undefined)[]): number {
@@ -165,7 +183,7 @@ function readBlock(
   const serial = source.varint();
   const flags = source.uint8();
   const hash = readHash(source);
-  if (hash === undefined || serial === 0 || flags > ALL_FLAGS) {
+  if (hash === undefined || serial === 0) {
     source.fail();
     return;
   }
@@ -200,7 +218,16 @@ function readPlace(
 ): number {
   if ((flags & IS_PLACED) === 0) {
     if ((flags & (HAS_PARENT_KEY | HAS_PARENT | HAS_NAME)) !== 0) source.fail();
+    if ((flags & HAS_DIGEST_OR_TAIL) !== 0) {
+      block.hasTail = true;
+      block.tailLow = source.uint32();
+      block.tailHigh = source.uint32();
+    }
     return 0;
+  }
+  if ((flags & HAS_DIGEST_OR_TAIL) !== 0) {
+    block.digest = readDigest(source);
+    if (block.digest === undefined) source.fail();
   }
   const endTokens = readTokens(source);
   if (endTokens === 0) source.fail();
@@ -238,6 +265,14 @@ function readHash(source: ByteSource): BlockHash | undefined {
   if (length > LIMITS.hashBytes.value) return undefined;
   const text = source.latin1(length);
   return isBlockHash(text) ? text : undefined;
+}
+
+function readDigest(source: ByteSource): Digest | undefined {
+  const length = source.varint();
+  if (length > LIMITS.hashBytes.value) return undefined;
+  const text = source.latin1(length);
+  for (const name of HASH_ALGORITHMS) if (isDigestOf(text, name)) return text;
+  return undefined;
 }
 
 function readPerSlot(

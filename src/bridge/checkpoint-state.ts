@@ -4,8 +4,10 @@
  * Refuses: nothing.
  * Does not do: encode (checkpoint-head.ts does) or judge whether the engine is still the same one.
  */
-import type { DpRank, Epoch, GroupId } from "@kv-group-bridge/protocol";
+import type { PublishedForm } from "@kv-group-bridge/engine-hash";
+import type { DpRank, Epoch, ExtraKeyForm, GroupId, HashState } from "@kv-group-bridge/protocol";
 import type { GateMemory } from "./gate-step.ts";
+import type { FoundWay } from "./hash-search.ts";
 
 /** What was learnt of one group. */
 export interface GroupMemory {
@@ -28,6 +30,15 @@ export interface FactsMemory {
   readonly hasTooManyGroups: boolean;
 }
 
+/** What was found of the way in which an engine names its blocks. */
+export interface HashingMemory {
+  readonly state: HashState;
+  readonly way: FoundWay | undefined;
+  readonly form: PublishedForm;
+  readonly extraKeyForm: ExtraKeyForm | undefined;
+  readonly isExtraKeyFormRefuted: boolean;
+}
+
 /** Whether an engine's stores name groups. */
 export type Grouping = "unknown" | "ungrouped" | "grouped";
 
@@ -43,6 +54,7 @@ export interface CheckpointHead {
   readonly isComplete: boolean;
   readonly facts: FactsMemory;
   readonly grouping: Grouping;
+  readonly hashing: HashingMemory;
   /** Wall clock, for people: it decides nothing. */
   readonly writtenAtMs: number;
 }

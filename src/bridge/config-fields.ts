@@ -15,6 +15,7 @@ import {
 import { LOG_LEVELS } from "@kv-group-bridge/runtime";
 import { z } from "zod";
 import { PORT_OFFSETS } from "./config-endpoints.ts";
+import { parseHttpOrigin } from "./engine-http.ts";
 
 /** Says what a field is; the fallback is of the type's own kind. */
 function field<T>(
@@ -34,6 +35,13 @@ const host = z
   .string()
   .max(255)
   .regex(/^[\w.:%-]+$/, "not a host name, nor an address without brackets");
+const httpUrl = z
+  .string()
+  .refine(
+    (url) => parseHttpOrigin(url) !== undefined,
+    "not http:// or https:// with a host and nothing after the port",
+  )
+  .optional();
 const text = z.string().max(LIMITS.textBytes.value);
 const ranks = z
   .array(z.int().min(0).max(0xffff_ffff))
@@ -104,6 +112,21 @@ export const bridgeFields = {
     path,
     undefined,
     "JSON file with the same; not together with engine.description",
+  ),
+  engineHttpUrl: field(
+    "engine.http_url",
+    "text",
+    httpUrl,
+    undefined,
+    "rank 0's API (http://127.0.0.1:8000): read are LoRA adapters' paths, which vLLM from 0.32 on hashes and " +
+      "no event tells. Needed with adapters alone",
+  ),
+  engineHttpApiKeyFile: field(
+    "engine.http_api_key_file",
+    "text",
+    path,
+    undefined,
+    "file with the API's key (vLLM's --api-key); beyond loopback it needs https://",
   ),
   listenHost: field(
     "listen.host",

@@ -13,6 +13,7 @@ import {
   checkListener,
   chooseSeed,
   type DpRank,
+  isLoopback,
   KvEventsError,
   mergeConfig,
   parseDpRank,
@@ -26,6 +27,7 @@ import { type RankEndpoints, rankEndpoints } from "./config-endpoints.ts";
 import { parseEngineDescription } from "./config-engine.ts";
 import { BRIDGE_FIELDS, bridgeFields } from "./config-fields.ts";
 import { type EngineConfig, UNSTATED_ENGINE } from "./engine-config.ts";
+import { type EngineHttpSettings, parseHttpOrigin } from "./engine-http.ts";
 import type { ListenAddress } from "./listen.ts";
 
 export { BRIDGE_FIELDS, bridgeFields };
@@ -39,6 +41,8 @@ export interface BridgeConfigSources extends ConfigSources {
 /** The effective configuration. With key material it is `BridgeSettings`; see `bridgeSettings`. */
 export interface BridgeConfig extends Omit<BridgeSettings, "listen"> {
   readonly ranks: readonly RankEndpoints[];
+  /** Undefined = the engine's API is not asked. */
+  readonly engineHttp: EngineHttpSettings | undefined;
   /** The seed is the public one: worth a warning. */
   readonly isDefaultSeed: boolean;
   readonly subscriberQueueBytes: number;
@@ -53,6 +57,9 @@ export interface BridgeConfig extends Omit<BridgeSettings, "listen"> {
   readonly checkpoint: CheckpointSettings | undefined;
   readonly logLevel: LogLevel;
 }
+
+/** What a bearer token may be made of; no line break, so that it is one header and nothing else. */
+const API_KEY = /^[\x21-\x7e]{1,1024}$/;
 
 type Values = ConfigValues<typeof bridgeFields>;
 
@@ -74,6 +81,7 @@ export function parseBridgeConfig(sources: BridgeConfigSources): BridgeConfig {
     mode: values.engineMode,
     topic: values.engineTopic === "" ? undefined : values.engineTopic,
     engine: engineConfig(values, sources),
+    engineHttp: engineHttp(values, sources),
     keySeed: seed.seed,
     isDefaultSeed: seed.isDefaulted,
     isEngineProjectionAllowed: values.projectionsEngineAllowed,
@@ -133,6 +141,24 @@ function engineConfig(values: Values, sources: BridgeConfigSources): EngineConfi
     });
   }
   return parseEngineDescription(raw, `engine.description_file ${path}: engine.description`);
+}
+
+function engineHttp(values: Values, sources: BridgeConfigSources): EngineHttpSettings | undefined {
+  const { engineHttpUrl: url, engineHttpApiKeyFile: keyPath } = values;
+  const origin = url === undefined ? undefined : parseHttpOrigin(url);
+  if (origin === undefined) {
+    if (keyPath !== undefined) throw invalid("engine.http_api_key_file: needs engine.http_url");
+    return undefined;
+  }
+  if (keyPath === undefined) return { origin, apiKey: undefined };
+  const { protocol, hostname } = new URL(origin);
+  if (protocol !== "https:" && !isLoopback(hostname.replace(/^\[|\]$/g, ""))) {
+    throw invalid("engine.http_api_key_file: beyond loopback engine.http_url must be https://");
+  }
+  const field = "engine.http_api_key_file";
+  const apiKey = readNamed(field, keyPath, sources).replace(/\r?\n$/, "");
+  if (!API_KEY.test(apiKey)) throw invalid(`${field}: ${keyPath} is not one line of a key`);
+  return { origin, apiKey };
 }
 
 function keySeed(values: Values, sources: BridgeConfigSources): ReturnType<typeof seedOf> {

@@ -43,6 +43,7 @@ export class EngineFacts {
   private readonly learnt = new Map<GroupId, LearntGroup>();
   private learntLookahead: number | undefined = undefined;
   private learntUnit = 0;
+  private provenUnit: number | undefined = undefined;
   private hasTooManyGroups = false;
   private currentRevision = 1;
 
@@ -80,6 +81,13 @@ export class EngineFacts {
       windowTokens: stated?.windowTokens ?? learnt?.windowTokens,
       blockSizeTokens: this.blockSizeTokens(groupId),
     };
+  }
+
+  /** H was proven by recomputing; undefined = it is not proven (any more). */
+  proveUnit(unitTokens: number | undefined): void {
+    if (unitTokens === this.provenUnit) return;
+    this.provenUnit = unitTokens;
+    this.currentRevision += 1;
   }
 
   /** Forgets what was learnt; stated facts stay. */
@@ -190,7 +198,7 @@ export class EngineFacts {
     }));
     const layout = deriveLayout(derivation, {
       schedulerBlockSizeTokens: this.config.schedulerBlockSizeTokens,
-      hashBlockSizeTokens: this.config.hashBlockSizeTokens,
+      hashBlockSizeTokens: this.config.hashBlockSizeTokens ?? this.provenUnit,
       isFine: this.config.isFine,
       smallestUnitTokens: this.learntUnit,
     });

@@ -9,7 +9,7 @@ import type { KvGroupEvent } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
 import { type BlockHash, type GroupId, LIMITS } from "@kv-group-bridge/protocol";
 import { engineStore, type GroupFacts } from "./convert.ts";
 import type { BlockWords, EngineWords, GroupWords } from "./engine-words.ts";
-import type { SnapshotReader } from "./rank-output.ts";
+import type { SnapshotPiece, SnapshotReader } from "./rank-output.ts";
 
 /** A block, or a group that holds nothing: it is told too, as a consumer must not act as if it did not exist. */
 interface Step {
@@ -36,7 +36,7 @@ export class EngineSnapshot implements SnapshotReader {
     this.steps = stepsOf(words);
   }
 
-  next(maxBlocks: number): readonly KvGroupEvent[] | undefined {
+  next(maxBlocks: number): SnapshotPiece | undefined {
     if (this.isDone) return undefined;
     const runs = new StoreRuns(this.factsOf);
     while (runs.blocks < maxBlocks && (runs.blocks === 0 || runs.tokens < this.maxTokens)) {
@@ -50,7 +50,7 @@ export class EngineSnapshot implements SnapshotReader {
       else runs.add(group, words);
     }
     const events = runs.take();
-    return this.isDone && events.length === 0 ? undefined : events;
+    return this.isDone && events.length === 0 ? undefined : { events, unplaced: [] };
   }
 }
 

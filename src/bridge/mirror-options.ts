@@ -19,6 +19,10 @@ export interface MirrorSink {
   stored(slot: Slot, block: Block): void;
   /** A block, placed or not, is held in `slot` no more. */
   removed(slot: Slot, block: Block): void;
+  /** A block without a place, but with a tail, is held in `slot` at the end of a batch. */
+  unplacedStored(slot: Slot, block: Block): void;
+  /** What was told of a block without a place in `slot` is void: it is held no more, or has a place now. */
+  unplacedRemoved(slot: Slot, block: Block): void;
   /** Everything in the scope is gone. Undefined = every group, every medium. */
   cleared(groupId: GroupId | undefined, medium: string | undefined): void;
   /** Something was refused or is worth counting. */
@@ -31,6 +35,18 @@ export interface StoreFacts {
   readonly lookaheadTokens: number;
   /** The group's block size in the GPU; undefined = not known, or the store is not in the GPU. */
   readonly wholeBlockTokens: number | undefined;
+}
+
+/** How the entries of all stores so far got their places. */
+export interface PlacedCounts {
+  /** By the very store, which is dense and has an anchor. */
+  readonly dense: number;
+  /** By the place that another store gave to an equal hash. */
+  readonly equalHash: number;
+  /** By recomputing the engine's hashes. */
+  readonly recomputed: number;
+  /** Gone before they had one. */
+  readonly gone: number;
 }
 
 /** What a mirror is restored from: everything that makes it go on as the one that was written down. */

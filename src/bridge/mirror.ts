@@ -1,22 +1,33 @@
 /**
  * What it is: what one rank's engine holds, counted by copies as vLLM announces them, and where it belongs.
- * Owns: blocks by hash, blocks by key, residency slots, the bounded history of places of removed blocks; what a
- * cut is told of changes.
+ * Owns: blocks by hash, residency slots, the bounded history of places of removed blocks; what a cut is told of
+ * changes. Places are kept by place-book.ts and learnt by dense-places.ts and span-recomputing.ts.
  * Invariants: a count is never below 0; a block is in the history exactly when nothing of it is held; one key
  * has one hash.
  * Refuses: a hash at a second place; stores in more media than the limit.
  * Does not do: build messages. It tells a sink what changed, in order, and nothing else.
  */
-import type { BlockHash, GroupId } from "@kv-group-bridge/protocol";
+import type { BlockHash, GroupId, KeyedHasher } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
 import { auditBlocks } from "./audit-mirror.ts";
-import { Block, keyText, keyTextOf, type Slot } from "./block.ts";
+import { Block, type Slot } from "./block.ts";
 import type { BlockChanges } from "./block-changes.ts";
 import { BlockHistory } from "./block-history.ts";
-import { standingOn } from "./descendants.ts";
-import type { MirrorMemory, MirrorOptions, MirrorSink, StoreFacts } from "./mirror-options.ts";
-import type { Placement } from "./placement.ts";
+import { readDensePlaces } from "./dense-places.ts";
+import { HeldEntries } from "./held-entries.ts";
+import type {
+  MirrorMemory,
+  MirrorOptions,
+  MirrorSink,
+  PlacedCounts,
+  StoreFacts,
+} from "./mirror-options.ts";
+import { PlaceBook } from "./place-book.ts";
+import { PlaceTally } from "./place-tally.ts";
+import type { LearntPlaces, RecomputeRules, RecomputingCost } from "./place-types.ts";
+import { Placement } from "./placement.ts";
 import { SlotTable } from "./slot-table.ts";
+import { SpanRecomputing } from "./span-recomputing.ts";
 import type { RemoveEvent, StoreEvent } from "./vllm-event.ts";
 
 export {
@@ -27,29 +38,53 @@ export {
   type StoreFacts,
 } from "./mirror-options.ts";
 
+const NO_COST: RecomputingCost = { hashes: 0, savedHashes: 0, droppedSpans: 0, backlogTokens: 0 };
+
 /** One mirror a rank. */
 export class Mirror {
   private readonly options: MirrorOptions;
-  private readonly placement: Placement;
   private readonly sink: MirrorSink;
   private readonly slots: SlotTable;
   private blocks = new Map<BlockHash, Block>();
-  private byKey = new Map<string, Block>();
   private readonly history: BlockHistory;
   /** Of the cut that is being taken; undefined = none is. */
   private changes: BlockChanges | undefined = undefined;
   private lastSerial = 0;
-  /** Blocks held per slot index. */
-  private readonly heldInSlot: number[] = [];
-  private placedEntries = 0;
-  private unplacedEntries = 0;
+  private readonly held = new HeldEntries();
+  private readonly tally = new PlaceTally();
+  private readonly places: PlaceBook;
+  private readonly placement: Placement;
+  /** Undefined = nothing is recomputed. */
+  private readonly spans: SpanRecomputing | undefined;
   /** Removals of what is not held: normal after a late join. */
   unknownRemovals = 0;
   /** Places forgotten because the history was full. */
   forgottenPlaces = 0;
 
-  constructor(placement: Placement, sink: MirrorSink, options: MirrorOptions) {
-    this.placement = placement;
+  /** `recompute` absent: nothing is recomputed. */
+  constructor(
+    hasher: KeyedHasher,
+    sink: MirrorSink,
+    options: MirrorOptions,
+    recompute?: RecomputeRules,
+  ) {
+    this.places = new PlaceBook({
+      hasher,
+      sink,
+      held: this.held,
+      tally: this.tally,
+      slots: () => this.slots.all(),
+      find: (hash) => this.blocks.get(hash),
+      obtain: (hash) => this.obtain(hash),
+      all: () => this.blocks.values(),
+      touch: (block) => this.touch(block),
+      takeAway: (block, slot) => this.lower(block, slot, 0),
+    });
+    this.placement = new Placement(hasher);
+    this.spans =
+      recompute === undefined
+        ? undefined
+        : new SpanRecomputing({ ...recompute, hasher, host: this.places });
     this.sink = sink;
     this.options = options;
     this.slots = new SlotTable(options.maxMedia);
@@ -58,18 +93,33 @@ export class Mirror {
 
   /** Held (block, slot) pairs whose place is known. */
   get placed(): number {
-    return this.placedEntries;
+    return this.held.placed;
   }
 
   /** Held (block, slot) pairs whose place is not known: they are not in the stream. */
   get unplaced(): number {
-    return this.unplacedEntries;
+    return this.held.unplaced;
+  }
+
+  /** Of the unplaced pairs, those that are told as unplaced. */
+  get told(): number {
+    return this.held.told;
+  }
+
+  /** How the entries of all stores got their places. */
+  get placedCounts(): PlacedCounts {
+    return this.tally.counts;
+  }
+
+  /** What recomputing has cost. */
+  get recomputing(): RecomputingCost {
+    return this.spans?.cost ?? NO_COST;
   }
 
   /** Blocks that the engine's own lookup reads; one hash in two groups is two blocks. */
   get inLocalGpu(): number {
     const slots = this.slots.all().filter((slot) => slot.isLocalGpu);
-    return slots.reduce((sum, slot) => sum + (this.heldInSlot[slot.index] ?? 0), 0);
+    return slots.reduce((sum, slot) => sum + this.held.in(slot), 0);
   }
 
   /** True when more hashes are held than the limit allows; the caller withdraws the rank. */
@@ -85,7 +135,8 @@ export class Mirror {
       return [];
     }
     const left = new Set<BlockHash>();
-    const soundCount = this.learnPlaces(event, facts.lookaheadTokens);
+    this.tally.begin();
+    const { soundCount, denseCount } = this.learnPlaces(event, facts.lookaheadTokens);
     const whole = facts.wholeBlockTokens ?? 0;
     const isPartial = event.blockSizeTokens > 0 && event.blockSizeTokens < whole;
     for (const [index, hash] of event.hashes.entries()) {
@@ -109,9 +160,21 @@ export class Mirror {
       if (event.tokens.length > 0) block.blockSizeTokens = event.blockSizeTokens;
       const before = block.copiesIn(slot);
       this.setCopies(block, slot, before + 1);
-      if (before === 0 && block.isPlaced) this.sink.stored(slot, block);
+      this.tally.stored(block, index < denseCount);
+      if (block.isPlaced) {
+        if (before === 0) this.sink.stored(slot, block);
+        continue;
+      }
+      this.places.noteTail(event, index, block, this.spans?.unitTokens);
+      this.places.tellLater(block, slot);
     }
     return left.size === 0 ? event.hashes : event.hashes.filter((hash) => !left.has(hash));
+  }
+
+  /** The end of a batch: what is still without a place is told so, as far as it can be. `lookaheadTokens`: L. */
+  endBatch(lookaheadTokens: number): void {
+    this.spans?.endBatch(lookaheadTokens);
+    this.places.tellUnplaced();
   }
 
   /** Whether equal tokens mean an equal block below `parent`: undefined = the root. */
@@ -155,7 +218,7 @@ export class Mirror {
   /** Empties a scope; undefined = every group, every medium. Places stay known. Says nothing when nothing is held. */
   clear(groupId: GroupId | undefined, medium: string | undefined): void {
     const scope = this.slots.inScope(groupId, medium);
-    if (scope.every((slot) => (this.heldInSlot[slot.index] ?? 0) === 0)) return;
+    if (scope.every((slot) => this.held.in(slot) === 0)) return;
     this.release(scope);
     this.sink.cleared(groupId, medium);
   }
@@ -163,18 +226,18 @@ export class Mirror {
   /** Begins anew without telling anybody. `keepsPlaces`: the engine is the same one, only batches were lost. */
   reset(keepsPlaces: boolean): void {
     this.changes?.reset();
+    this.spans?.reset(keepsPlaces);
+    this.places.forgetUntold();
     if (keepsPlaces) {
       this.release(this.slots.all());
-      invariant(this.placedEntries + this.unplacedEntries === 0, "nothing is held after a reset");
+      invariant(this.placed + this.unplaced === 0, "nothing is held after a reset");
       return;
     }
     this.blocks.clear();
-    this.byKey.clear();
+    this.places.clear();
     this.history.clear();
     this.slots.clear();
-    this.heldInSlot.length = 0;
-    this.placedEntries = 0;
-    this.unplacedEntries = 0;
+    this.held.clear();
   }
 
   /** Has every change noted there until `endCut`. One cut at a time. */
@@ -196,15 +259,9 @@ export class Mirror {
       invariant(own?.index === slot.index, "restored slots keep their numbers");
     }
     this.blocks = memory.blocks;
-    this.byKey = memory.byKey;
+    this.places.restore(memory.byKey);
     this.lastSerial = memory.blocks.size;
-    for (const block of memory.blocks.values()) {
-      if (block.isPlaced) this.placedEntries += block.heldSlots;
-      else this.unplacedEntries += block.heldSlots;
-      for (let at = 0; at < block.copies.length; at++) {
-        if ((block.copies[at] ?? 0) > 0) this.heldInSlot[at] = (this.heldInSlot[at] ?? 0) + 1;
-      }
-    }
+    for (const block of memory.blocks.values()) this.held.add(block);
     for (const block of memory.unheld) {
       invariant(this.history.remember(block) === undefined, "a restored history fits");
     }
@@ -224,16 +281,17 @@ export class Mirror {
   audit(): void {
     auditBlocks({
       blocks: this.blocks,
-      byKey: this.byKey,
+      byKey: this.places.byKey,
       history: this.history,
-      placedEntries: this.placedEntries,
-      unplacedEntries: this.unplacedEntries,
+      placedEntries: this.placed,
+      unplacedEntries: this.unplaced,
+      toldEntries: this.told,
     });
   }
 
   /** Sets every count in `slots` to 0 without telling the sink. Free when nothing is held. */
   private release(scope: readonly Slot[]): void {
-    const slots = scope.filter((slot) => (this.heldInSlot[slot.index] ?? 0) > 0);
+    const slots = scope.filter((slot) => this.held.in(slot) > 0);
     if (slots.length === 0) return;
     for (const block of this.blocks.values()) {
       if (block.heldSlots === 0) continue;
@@ -241,97 +299,32 @@ export class Mirror {
     }
   }
 
-  /** Records places; gives how many hashes of the event, from its begin, contradict no place. */
-  private learnPlaces(event: StoreEvent, lookaheadTokens: number): number {
-    let soundCount = event.hashes.length;
+  /** A known block. */
+  find(hash: BlockHash): Block | undefined {
+    return this.blocks.get(hash);
+  }
+
+  private learnPlaces(event: StoreEvent, lookaheadTokens: number): LearntPlaces {
     const parent = event.parent === undefined ? undefined : this.blocks.get(event.parent);
-    if (parent !== undefined && this.history.refresh(parent)) this.changes?.touched.add(parent);
+    if (parent !== undefined && this.history.refresh(parent)) this.touch(parent);
     const isPlain = isPlainStore(event) && this.isPlainBelow(event.parent);
-    let before: Block | undefined = parent;
-    this.placement.walk(event, parent, lookaheadTokens, (index, state, keyLow, keyHigh) => {
-      const hash = event.hashes[index];
-      if (hash === undefined) return false;
-      const block = this.obtain(hash);
-      if (block.isPlaced) {
-        const isSame =
-          block.endTokens === state.endTokens &&
-          block.keyLow === keyLow &&
-          block.keyHigh === keyHigh;
-        if (!isSame) {
-          this.sink.refused("place_contradicts");
-          soundCount = index;
-        }
-        before = block;
-        return isSame;
-      }
-      this.dropFalsePartials(block, state.endTokens);
-      const key = keyText(keyLow, keyHigh);
-      const holder = this.byKey.get(key);
-      if (holder !== undefined) this.replace(holder);
-      this.changes?.touched.add(block);
-      block.place(state, keyLow, keyHigh, event.loraName);
-      block.isPlain = isPlain;
-      if (before?.isPlaced === true) {
-        block.parentLow = before.keyLow;
-        block.parentHigh = before.keyHigh;
-        block.hasParentKey = true;
-        block.parent = before;
-      }
-      block.blockSizeTokens ||= event.blockSizeTokens;
-      this.byKey.set(key, block);
-      this.placedEntries += block.heldSlots;
-      this.unplacedEntries -= block.heldSlots;
-      if (block.heldSlots > 0) this.announce(block);
-      before = block;
-      return true;
-    });
-    return soundCount;
+    const context = { parent, lookaheadTokens, isPlain };
+    const learnt = readDensePlaces(event, this.placement, this.places, context);
+    this.spans?.store(event, lookaheadTokens);
+    return learnt;
   }
 
-  /** Stored as partial entries before their end was known, and now they end where a whole block does. */
-  private dropFalsePartials(block: Block, endTokens: number): void {
-    const { partialOf } = block;
-    if (partialOf === undefined) return;
-    block.partialOf = undefined;
-    this.changes?.touched.add(block);
-    for (const slot of this.slots.all()) {
-      const whole = partialOf[slot.index] ?? 0;
-      if (whole === 0 || endTokens % whole !== 0 || block.copiesIn(slot) === 0) continue;
-      this.sink.refused("block_size_contradicts");
-      this.lower(block, slot, 0);
-    }
-  }
-
-  /** Says everything that is held of a block which has just got its place. */
-  private announce(block: Block): void {
-    for (const slot of this.slots.all())
-      if (block.copiesIn(slot) > 0) this.sink.stored(slot, block);
-  }
-
-  /** Another hash has the same key: what vLLM hashes but does not publish has changed. What stands on it goes. */
-  private replace(older: Block): void {
-    this.sink.refused("hash_replaced");
-    for (const block of standingOn(older, this.blocks.values())) this.displace(block);
-  }
-
-  /** Takes a block's place away and says so. */
-  private displace(block: Block): void {
-    for (const slot of this.slots.all()) {
-      if (block.copiesIn(slot) > 0) this.sink.removed(slot, block);
-    }
-    this.placedEntries -= block.heldSlots;
-    this.unplacedEntries += block.heldSlots;
-    this.byKey.delete(keyTextOf(block));
-    block.displace();
+  private touch(block: Block): void {
     this.changes?.touched.add(block);
   }
 
+  /** The block of a hash; a new one is remembered. */
   private obtain(hash: BlockHash): Block {
     let block = this.blocks.get(hash);
     if (block === undefined) {
       this.lastSerial += 1;
       block = new Block(hash, this.lastSerial);
-      this.changes?.touched.add(block);
+      this.touch(block);
       this.blocks.set(hash, block);
       this.remember(block);
     }
@@ -340,17 +333,18 @@ export class Mirror {
 
   private lower(block: Block, slot: Slot, count: number): void {
     this.setCopies(block, slot, count);
-    if (count === 0) this.sink.removed(slot, block);
+    if (count > 0) return;
+    this.sink.removed(slot, block);
+    if (block.isTellable) this.sink.unplacedRemoved(slot, block);
   }
 
   private setCopies(block: Block, slot: Slot, count: number): void {
     invariant(count >= 0, "a count is never below 0");
     const before = block.setCopies(slot, count);
     const change = (count > 0 ? 1 : 0) - (before > 0 ? 1 : 0);
-    if (block.isPlaced) this.placedEntries += change;
-    else this.unplacedEntries += change;
-    this.heldInSlot[slot.index] = (this.heldInSlot[slot.index] ?? 0) + change;
-    this.changes?.touched.add(block);
+    this.held.changed(block, slot, change);
+    if (change < 0 && block.heldSlots === 0) this.tally.gone(block);
+    this.touch(block);
     if (change > 0) this.history.delete(block);
     else if (block.heldSlots === 0 && change < 0) this.remember(block);
   }
@@ -364,10 +358,9 @@ export class Mirror {
     // What its children still name must not hold a whole chain of forgotten blocks.
     oldest.parent = undefined;
     this.changes?.forget(oldest);
-    if (oldest.isPlaced) {
-      this.byKey.delete(keyTextOf(oldest));
-      this.forgottenPlaces += 1;
-    }
+    if (!oldest.isPlaced) return;
+    this.places.forget(oldest);
+    this.forgottenPlaces += 1;
   }
 }
 

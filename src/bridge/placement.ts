@@ -5,13 +5,8 @@
  * extra keys that it does not understand it gives no place. An unknown parent is never a root.
  * Does not do: record places or resolve contradictions (the mirror does).
  */
-import {
-  type ItemStart,
-  type KeyedHasher,
-  type Namespace,
-  PLAIN,
-  PrefixState,
-} from "@kv-group-bridge/protocol";
+import { type KeyedHasher, type Namespace, PLAIN, PrefixState } from "@kv-group-bridge/protocol";
+import { absorbBlock } from "./absorb-block.ts";
 import type { Block } from "./block.ts";
 import { type BlockExtras, NO_EXTRAS, readBlockExtras } from "./block-extras.ts";
 import type { StoreEvent } from "./vllm-event.ts";
@@ -106,25 +101,4 @@ export class Placement {
       loraName: event.loraName,
     });
   }
-}
-
-/** Absorbs tokens[from … to − 1], and each item at the token where it starts. */
-function absorbBlock(
-  state: PrefixState,
-  hasher: KeyedHasher,
-  items: readonly ItemStart[],
-  tokens: Uint32Array,
-  from: number,
-  to: number,
-): void {
-  let position = from;
-  const base = state.endTokens - from;
-  for (const item of items) {
-    const at = item.startTokens - base;
-    if (at < position || at >= to) continue;
-    state.absorb(tokens, position, at);
-    state.absorbItem(hasher.itemWords(item));
-    position = at;
-  }
-  state.absorb(tokens, position, to);
 }

@@ -21,7 +21,11 @@ import {
   type Withdraw_Reason as WithdrawReason,
   WithdrawSchema,
 } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
-import { KvGroupBatchSchema, type KvGroupEvent } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
+import {
+  KvGroupBatchSchema,
+  type KvGroupEvent,
+  type UnplacedBlocks,
+} from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
 import {
   type Cursor,
   type DpRank,
@@ -50,6 +54,8 @@ export interface RankState {
   /** Held entries with and without a place. */
   readonly placed: number;
   readonly unplaced: number;
+  /** Of `unplaced`, those that the stream tells as kvgroup.v1.UnplacedBlocks. */
+  readonly told: number;
 }
 
 /** `start`; heartbeat interval, instance, resumption and snapshot are the fan-out's to fill in. */
@@ -67,6 +73,7 @@ export function startMessage(state: RankState, projection: Projection, hasher: K
     isEngineConnected: state.isEngineConnected,
     isCatchingUp: state.isCatchingUp,
     unplacedBlocks: BigInt(state.unplaced),
+    toldUnplacedBlocks: BigInt(state.told),
   });
 }
 
@@ -98,6 +105,7 @@ export function descriptionMessage(
     ...ageAt(state, nowMs),
     placedBlocks: BigInt(state.placed),
     unplacedBlocks: BigInt(state.unplaced),
+    toldUnplacedBlocks: BigInt(state.told),
     counters,
   });
 }
@@ -112,6 +120,11 @@ export interface BatchContents {
   readonly sequence: SequenceNumber;
   readonly timestampSeconds: number;
   readonly events: KvGroupEvent[];
+  /** What it says of blocks without a place; absent in ENGINE. */
+  readonly unplaced?: {
+    readonly stored: UnplacedBlocks[];
+    readonly removed: UnplacedBlocks[];
+  };
   /** Not the state's own in ENGINE: a subscriber there may hold less, so only its start can say what it misses. */
   readonly completeness: Completeness;
 }
@@ -126,9 +139,12 @@ export function batchBytes(state: RankState, contents: BatchContents): Uint8Arra
         sequenceNumber: contents.sequence,
         timestampSeconds: contents.timestampSeconds,
         events: contents.events,
+        unplacedRemoved: contents.unplaced?.removed ?? [],
+        unplacedStored: contents.unplaced?.stored ?? [],
       }),
       completeness: contents.completeness,
       unplacedBlocks: BigInt(state.unplaced),
+      toldUnplacedBlocks: BigInt(state.told),
       isCatchingUp: state.isCatchingUp,
     }),
   );

@@ -5,7 +5,7 @@
  * Does not do: know of subscribers, sockets or streams.
  */
 import type { Projection, Start } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
-import type { KvGroupEvent } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
+import type { KvGroupEvent, UnplacedBlocks } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
 import type { SequenceNumber } from "@kv-group-bridge/protocol";
 
 /** One output, in order. Bytes are serialised once, here, for all subscribers. */
@@ -25,10 +25,18 @@ export type RankOutput =
   /** A new epoch: a kvgroup.v1.Withdraw of everything; then every subscriber needs a new start and snapshot. */
   | { readonly type: "epoch"; readonly bytes: Uint8Array };
 
+/** A piece of what is held. */
+export interface SnapshotPiece {
+  /** STORE events of the reader's projection. */
+  readonly events: readonly KvGroupEvent[];
+  /** What is held without a place, as far as it can be told; none in ENGINE. */
+  readonly unplaced: readonly UnplacedBlocks[];
+}
+
 /** Reads what is held, piece by piece, while the rank goes on. */
 export interface SnapshotReader {
-  /** Up to about `maxBlocks` blocks as STORE events of the reader's projection; undefined = nothing left. */
-  next(maxBlocks: number): readonly KvGroupEvent[] | undefined;
+  /** Up to about `maxBlocks` blocks; undefined = nothing left. */
+  next(maxBlocks: number): SnapshotPiece | undefined;
 }
 
 /** What the fan-out asks a rank. */

@@ -18,13 +18,13 @@ import {
 import { EngineDescriptionSchema } from "@kv-group-bridge/gen/kvgroup/v1/engine_pb";
 import type { KvGroupEvent } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
 import {
-  type DpRank,
+  type EngineDescription,
   type Epoch,
   engineDescriptionToWire,
   type GroupId,
-  type KeyedHasher,
-  LIMITS,
+  HashKeys,
   type Refusal,
+  type RefusalReason,
   type SequenceNumber,
 } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
@@ -33,17 +33,16 @@ import { rankFingerprint } from "./checkpoint-fingerprint.ts";
 import type { Checkpoint } from "./checkpoint-reader.ts";
 import type { CheckpointHead } from "./checkpoint-state.ts";
 import { Counters } from "./counters.ts";
-import type { EngineConfig } from "./engine-config.ts";
 import { EngineFacts } from "./engine-facts.ts";
 import { EngineSnapshot } from "./engine-snapshot.ts";
-import { EngineWords } from "./engine-words.ts";
+import type { EngineWords } from "./engine-words.ts";
 import { EventApplier } from "./event-applier.ts";
 import { parseFrames } from "./frames.ts";
-import { GateRunner, type RankRepair } from "./gate-runner.ts";
+import { GateRunner } from "./gate-runner.ts";
 import type { EpochEnd, GateBatch } from "./gate-step.ts";
-import { Mirror, type MirrorOptions } from "./mirror.ts";
+import { Mirror } from "./mirror.ts";
 import { mirrorOptions } from "./mirror-options.ts";
-import { Placement } from "./placement.ts";
+import { setRankCounters } from "./rank-counters.ts";
 import {
   batchBytes,
   descriptionMessage,
@@ -53,38 +52,18 @@ import {
   startMessage,
   withdrawBytes,
 } from "./rank-messages.ts";
-import type { RankOutput, RankView, SnapshotReader } from "./rank-output.ts";
+import {
+  engineWords,
+  makeRecomputer,
+  type RankPipelineOptions,
+  type Report,
+} from "./rank-options.ts";
+import type { RankView, SnapshotReader } from "./rank-output.ts";
+import { recomputeRules } from "./recompute-rules.ts";
+import type { Recomputer } from "./recomputer.ts";
 import { MirrorSnapshot } from "./snapshot.ts";
 import { decodeBatch } from "./validate.ts";
 import type { VllmBatch } from "./vllm-event.ts";
-
-/** What a rank needs from outside. */
-export interface RankPipelineOptions {
-  readonly dpRank: DpRank;
-  readonly engine: EngineConfig;
-  readonly hasher: KeyedHasher;
-  /** Exact topic; undefined or "" = every topic. */
-  readonly topic: string | undefined;
-  readonly isEngineProjectionAllowed: boolean;
-  /** Tokens are kept so that ENGINE has snapshots too; means nothing where ENGINE is not allowed. Default false. */
-  readonly hasEngineSnapshot?: boolean | undefined;
-  /** Bound of what is kept for that; default `LIMITS.engineWordsBytes`. */
-  readonly engineWordsBytes?: number | undefined;
-  readonly mintEpoch: () => Epoch;
-  readonly emit: (output: RankOutput) => void;
-  /** Told of every refusal, withdrawal and epoch, never with token ids; the caller limits the rate. */
-  readonly report?: (message: string, fields: Readonly<Record<string, unknown>>) => void;
-  /** Bounds of the mirror; default MIRROR_DEFAULTS with the engine's removal rule. */
-  readonly mirror?: Partial<MirrorOptions>;
-  /** Absent: no replay, and nothing waits. */
-  readonly repair?: RankRepair;
-  /** What an earlier process knew; it is taken up when the engine proves to be the same. */
-  readonly checkpoint?: Checkpoint | undefined;
-  /** False: this process stood still and does not know yet what its sockets have to tell. Default: always true. */
-  readonly isAwake?: () => boolean;
-  /** What a heartbeat says of engine and view has changed: subscribers should learn it now. */
-  readonly onStatus?: () => void;
-}
 
 const END_REASONS = {
   lost: WithdrawReason.SEQUENCE_GAP,
@@ -92,10 +71,7 @@ const END_REASONS = {
   unproven: WithdrawReason.ENGINE_UNPROVEN,
 } as const satisfies Record<EpochEnd, WithdrawReason>;
 
-function engineWords(options: RankPipelineOptions): EngineWords | undefined {
-  if (!options.isEngineProjectionAllowed || options.hasEngineSnapshot !== true) return undefined;
-  return new EngineWords(options.engineWordsBytes ?? LIMITS.engineWordsBytes.value);
-}
+export type { RankPipelineOptions } from "./rank-options.ts";
 
 /** One data-parallel rank of one engine. */
 export class RankPipeline implements RankView {
@@ -104,6 +80,8 @@ export class RankPipeline implements RankView {
   private readonly facts: EngineFacts;
   /** For checkpoints; nothing else may touch it. */
   readonly mirror: Mirror;
+  private readonly hashKeys: HashKeys;
+  private readonly recomputer: Recomputer;
   /** Undefined = no tokens are kept. */
   private readonly words: EngineWords | undefined;
   private readonly writer: BatchWriter;
@@ -123,13 +101,19 @@ export class RankPipeline implements RankView {
     this.epoch = options.checkpoint?.head.epoch ?? options.mintEpoch();
     this.facts = new EngineFacts(options.engine);
     this.words = engineWords(options);
+    this.hashKeys = new HashKeys(options.hasher);
+    const refuse = (reason: RefusalReason): void => this.refuse({ reason, path: "" });
     this.writer = new BatchWriter(
       (groupId) => this.facts.group(groupId),
       options.isEngineProjectionAllowed,
-      (reason) => this.refuse({ reason, path: "" }),
+      refuse,
+      this.hashKeys,
       this.words,
     );
-    this.mirror = new Mirror(new Placement(options.hasher), this.writer, mirrorOptions(options));
+    const report: Report = (message, fields) => this.report(message, fields);
+    this.recomputer = makeRecomputer(options, { counters: this.counts, refuse, report });
+    const rules = recomputeRules(this.facts, this.recomputer);
+    this.mirror = new Mirror(options.hasher, this.writer, mirrorOptions(options), rules);
     this.applier = new EventApplier({
       facts: this.facts,
       mirror: this.mirror,
@@ -173,6 +157,11 @@ export class RankPipeline implements RankView {
     this.options.onStatus?.();
   }
 
+  /** Paths of LoRA adapters as the engine tells them now, all of them. Stated ones win. */
+  setLoraPaths(paths: ReadonlyMap<string, string>): void {
+    this.recomputer.setLoraPaths(paths);
+  }
+
   /** True while the view is of the past. */
   get isCatchingUp(): boolean {
     return this.gate.isCatchingUp;
@@ -189,7 +178,9 @@ export class RankPipeline implements RankView {
 
   openSnapshot(projection: Projection): SnapshotReader | undefined {
     const factsOf = (groupId: GroupId) => this.facts.group(groupId);
-    if (projection !== Projection.ENGINE) return new MirrorSnapshot(this.mirror, factsOf);
+    if (projection !== Projection.ENGINE) {
+      return new MirrorSnapshot(this.mirror, this.hashKeys, factsOf);
+    }
     return this.words === undefined ? undefined : new EngineSnapshot(this.words, factsOf);
   }
 
@@ -210,13 +201,7 @@ export class RankPipeline implements RankView {
 
   /** All counters by name; gauges of gate and mirror among them. */
   counters(): ReadonlyMap<string, number> {
-    this.counts.set("removals_unknown", this.mirror.unknownRemovals);
-    this.counts.set("places_forgotten", this.mirror.forgottenPlaces);
-    if (this.words !== undefined) {
-      this.counts.set("engine_words_blocks", this.words.blocks);
-      this.counts.set("engine_words_bytes", this.words.bytes);
-      this.counts.set("engine_words_missing", this.mirror.inLocalGpu - this.words.blocks);
-    }
+    setRankCounters(this.counts, this.mirror, this.words, this.recomputer);
     this.gate.gauge();
     return this.counts.all();
   }
@@ -235,6 +220,7 @@ export class RankPipeline implements RankView {
       isComplete: this.completeness === Completeness.COMPLETE,
       facts: this.facts.memory(),
       grouping: this.applier.grouping,
+      hashing: this.recomputer.memory(),
       ...process,
     };
   }
@@ -252,10 +238,11 @@ export class RankPipeline implements RankView {
     const { head } = checkpoint;
     this.facts.restore(head.facts);
     this.applier.restore(head.grouping);
+    this.recomputer.restore(head.hashing);
     checkpoint.restore(this.mirror);
     this.completeness = head.isComplete ? Completeness.COMPLETE : Completeness.INCOMPLETE;
     this.applied = head.gate.last;
-    this.announcedRevision = this.facts.revision;
+    this.announcedRevision = this.revision;
   }
 
   private deliver(batch: GateBatch): void {
@@ -296,6 +283,7 @@ export class RankPipeline implements RankView {
       this.writer.discard();
       this.beginEpoch(WithdrawReason.LIMIT_REACHED, true);
     }
+    this.mirror.endBatch(this.facts.lookaheadTokens ?? 0);
     this.announceEngine();
     this.emitBatch(sequence, batch.timestampSeconds ?? 0, this.writer.takeKeyEvents());
   }
@@ -306,13 +294,14 @@ export class RankPipeline implements RankView {
     events: KvGroupEvent[],
   ): void {
     const engineEvents = this.writer.takeEngineEvents();
+    const unplaced = this.writer.takeUnplaced();
     this.applied = sequence;
     const state = this.state();
     const { completeness } = this;
     this.options.emit({
       type: "batch",
       sequence,
-      keyBytes: batchBytes(state, { sequence, timestampSeconds, events, completeness }),
+      keyBytes: batchBytes(state, { sequence, timestampSeconds, events, unplaced, completeness }),
       engineBytes:
         engineEvents === undefined
           ? undefined
@@ -341,12 +330,15 @@ export class RankPipeline implements RankView {
   private beginEpoch(reason: WithdrawReason, keepsPlaces: boolean): void {
     this.mirror.reset(keepsPlaces);
     this.words?.reset();
-    if (!keepsPlaces) this.facts.forget();
+    if (!keepsPlaces) {
+      this.facts.forget();
+      this.recomputer.forget();
+    }
     this.applier.forget();
     this.epoch = this.options.mintEpoch();
     this.applied = undefined;
     this.completeness = Completeness.INCOMPLETE;
-    this.announcedRevision = this.facts.revision;
+    this.announcedRevision = this.revision;
     this.counts.add("epochs");
     this.counts.add(`withdrawn.${WithdrawReason[reason].toLowerCase()}`);
     this.report("new epoch", { reason: WithdrawReason[reason] });
@@ -354,10 +346,20 @@ export class RankPipeline implements RankView {
   }
 
   private announceEngine(): void {
-    if (this.announcedRevision === this.facts.revision) return;
-    this.announcedRevision = this.facts.revision;
-    const description = engineDescriptionToWire(this.facts.describe());
+    this.facts.proveUnit(this.recomputer.unitTokens);
+    if (this.announcedRevision === this.revision) return;
+    this.announcedRevision = this.revision;
+    const description = engineDescriptionToWire(this.describeEngine());
     this.options.emit({ type: "engine", bytes: toBinary(EngineDescriptionSchema, description) });
+  }
+
+  /** Grows whenever the engine description would be another one. */
+  private get revision(): number {
+    return this.facts.revision + this.recomputer.revision;
+  }
+
+  private describeEngine(): EngineDescription {
+    return { ...this.facts.describe(), hashScheme: this.recomputer.status };
   }
 
   private holds(): boolean {
@@ -376,13 +378,14 @@ export class RankPipeline implements RankView {
       cursor: { epoch: this.epoch, sequence: this.applied },
       completeness: this.completeness,
       isEngineWhole: () => this.isEngineWhole(),
-      engine: () => this.facts.describe(),
+      engine: () => this.describeEngine(),
       isEngineConnected:
         this.isConnected && !this.gate.isUnresponsive && this.options.isAwake?.() !== false,
       isCatchingUp: this.gate.isCatchingUp,
       lastBatchMs: this.lastBatchMs,
       placed: this.mirror.placed,
       unplaced: this.mirror.unplaced,
+      told: this.mirror.told,
     };
   }
 

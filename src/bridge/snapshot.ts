@@ -6,26 +6,29 @@
  * Does not do: keep blocks alive or hold the mirror still.
  */
 import type { KvGroupEvent } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
-import type { GroupId } from "@kv-group-bridge/protocol";
+import type { GroupId, HashKeys } from "@kv-group-bridge/protocol";
 import type { Block } from "./block.ts";
 import { type GroupFacts, KeyEvents } from "./convert.ts";
 import type { Mirror } from "./mirror.ts";
-import type { SnapshotReader } from "./rank-output.ts";
+import type { SnapshotPiece, SnapshotReader } from "./rank-output.ts";
+import { UnplacedEvents } from "./unplaced-events.ts";
 
 /** One reader for one subscriber; forgotten when a new epoch begins. */
 export class MirrorSnapshot implements SnapshotReader {
   private readonly mirror: Mirror;
   private readonly factsOf: (groupId: GroupId) => GroupFacts;
   private readonly blocks: IterableIterator<Block>;
+  private readonly unplaced: UnplacedEvents;
   private isDone = false;
 
-  constructor(mirror: Mirror, factsOf: (groupId: GroupId) => GroupFacts) {
+  constructor(mirror: Mirror, hashKeys: HashKeys, factsOf: (groupId: GroupId) => GroupFacts) {
     this.mirror = mirror;
     this.factsOf = factsOf;
+    this.unplaced = new UnplacedEvents(hashKeys, factsOf);
     this.blocks = mirror.all();
   }
 
-  next(maxBlocks: number): readonly KvGroupEvent[] | undefined {
+  next(maxBlocks: number): SnapshotPiece | undefined {
     if (this.isDone) return undefined;
     const perSlot = new Map<number, KeyEvents>();
     let taken = 0;
@@ -39,20 +42,25 @@ export class MirrorSnapshot implements SnapshotReader {
       }
       visited += 1;
       const block = step.value;
-      if (!block.isPlaced || block.heldSlots === 0) continue;
+      if (block.heldSlots === 0 || !(block.isPlaced || block.isTellable)) continue;
       for (const slot of this.mirror.allSlots()) {
         if (block.copiesIn(slot) === 0) continue;
+        taken += 1;
+        if (!block.isPlaced) {
+          this.unplaced.stored(slot, block);
+          continue;
+        }
         let events = perSlot.get(slot.index);
         if (events === undefined) {
           events = new KeyEvents(this.factsOf);
           perSlot.set(slot.index, events);
         }
         events.stored(slot, block);
-        taken += 1;
       }
     }
-    const pieces: KvGroupEvent[] = [];
-    for (const events of perSlot.values()) pieces.push(...events.take());
-    return this.isDone && pieces.length === 0 ? undefined : pieces;
+    const events: KvGroupEvent[] = [];
+    for (const ofSlot of perSlot.values()) events.push(...ofSlot.take());
+    const unplaced = this.unplaced.takeStored();
+    return this.isDone && taken === 0 ? undefined : { events, unplaced };
   }
 }

@@ -230,11 +230,13 @@ export class Subscriber {
    */
   private readChunk(): SnapshotChunk {
     invariant(this.snapshot !== undefined, "a reader is open during the snapshot");
-    const events = this.snapshot.next(this.options.snapshotChunkBlocks);
+    const piece = this.snapshot.next(this.options.snapshotChunkBlocks);
     const index = this.chunkIndex++;
     this.chunkCount++;
-    if (events !== undefined) {
-      return create(SnapshotChunkSchema, { index, isLast: false, events: [...events] });
+    if (piece !== undefined) {
+      const events = [...piece.events];
+      const unplaced = [...piece.unplaced];
+      return create(SnapshotChunkSchema, { index, isLast: false, events, unplaced });
     }
     this.snapshot = undefined;
     this.state = "live";

@@ -13,6 +13,7 @@ import { systemRandomness } from "@kv-group-bridge/runtime";
 import { ChildService } from "./child-service.ts";
 import { EnginePlayer } from "./engine-player.ts";
 import { ScoreClient } from "./score-client.ts";
+import { adapterPaths } from "./trace-adapters.ts";
 import { engineDescriptionOfTrace } from "./trace-engine.ts";
 import { openTrace, type Trace } from "./trace-file.ts";
 
@@ -34,6 +35,7 @@ export async function demoCommand(options: DemoOptions): Promise<number> {
   }
   const file = options.trace ?? BUILT_IN_TRACE;
   const trace = await openTrace(file);
+  const loraPaths = await adapterPaths(file, trace.engine);
   const folder = mkdtempSync(join(tmpdir(), "kvgroup-demo-"));
   const player = new EnginePlayer();
   const children: ChildService[] = [];
@@ -42,7 +44,7 @@ export async function demoCommand(options: DemoOptions): Promise<number> {
     say(
       `engine:  ${basename(file)}, recorded from vLLM ${trace.engine.vllm}, publishes on ${publish}`,
     );
-    const bridge = await startBridge(folder, trace, { publish, replay });
+    const bridge = await startBridge(folder, trace, loraPaths, { publish, replay });
     children.push(bridge);
     say(`bridge:  process serves on 127.0.0.1:${bridge.port}`);
     const gateway = await startGateway(folder, bridge, trace.engine.dp_rank);
@@ -73,10 +75,11 @@ function seedEnvironment(folder: string): string {
 function startBridge(
   folder: string,
   trace: Trace,
+  loraPaths: ReadonlyMap<string, string>,
   engine: { readonly publish: string; readonly replay: string },
 ): Promise<ChildService> {
   const description = join(folder, "engine.json");
-  writeFileSync(description, JSON.stringify(engineDescriptionOfTrace(trace.engine)));
+  writeFileSync(description, JSON.stringify(engineDescriptionOfTrace(trace.engine, { loraPaths })));
   const rank = String(trace.engine.dp_rank);
   const flags = [
     ["engine-endpoint", engine.publish],

@@ -8,11 +8,34 @@
  */
 import { KvEventsError } from "@kv-group-bridge/protocol";
 import { Command } from "commander";
+import type { BlockHashesFlags } from "./block-hashes-flags.ts";
 import type { SimFlags } from "./sim/sim-command.ts";
 import type { VerifyOptions } from "./verify-command.ts";
 
 /** Exit code for a wrong configuration or wrong arguments; 1 is a run that failed. */
 const EXIT_USAGE = 2;
+
+function addVerifyTrace(program: Command): void {
+  program
+    .command("verify-trace")
+    .description("play recorded engines through every stage and compare each answer with their own")
+    .argument("<files...>", "traces in the format kvtrace/1 (.jsonl or .jsonl.gz)")
+    .option("--json", "one JSON object a file instead of a table")
+    .option("--join <batches>", 'the gateway joins after so many batches, or "random"')
+    .option("--exact", "an answer below is a failure also where the header says upper_bound_only")
+    .option("--no-recompute", "the bridge recomputes no hashes: shows what that is good for")
+    .option("--faults <seed>", "lose, repeat, cut and restart as the seed draws, then heal")
+    .action(async (files: string[], options: VerifyOptions) => {
+      const { verifyCommand, verifyFaultsCommand, readVerifyOptions } = await import(
+        "./verify-command.ts"
+      );
+      const { faultSeed, ...flags } = readVerifyOptions(options);
+      process.exitCode =
+        faultSeed === undefined
+          ? await verifyCommand(files, flags)
+          : await verifyFaultsCommand(files, faultSeed, flags);
+    });
+}
 
 async function main(): Promise<void> {
   const { addConfigFlags, flagsOf } = await import("./config-flags.ts");
@@ -39,23 +62,7 @@ async function main(): Promise<void> {
     await gatewayCommand(flagsOf(gateway, gatewayFields));
   });
 
-  program
-    .command("verify-trace")
-    .description("play recorded engines through every stage and compare each answer with their own")
-    .argument("<files...>", "traces in the format kvtrace/1 (.jsonl or .jsonl.gz)")
-    .option("--json", "one JSON object a file instead of a table")
-    .option("--join <batches>", 'the gateway joins after so many batches, or "random"')
-    .option("--faults <seed>", "lose, repeat, cut and restart as the seed draws, then heal")
-    .action(async (files: string[], options: VerifyOptions) => {
-      const { verifyCommand, verifyFaultsCommand, readVerifyOptions } = await import(
-        "./verify-command.ts"
-      );
-      const { isJson, join, faultSeed } = readVerifyOptions(options);
-      process.exitCode =
-        faultSeed === undefined
-          ? await verifyCommand(files, { isJson, join })
-          : await verifyFaultsCommand(files, faultSeed, isJson);
-    });
+  addVerifyTrace(program);
 
   program
     .command("demo")
@@ -81,8 +88,20 @@ async function main(): Promise<void> {
       const { simCommand } = await import("./sim/sim-command.ts");
       process.exitCode = simCommand(options);
     });
-
+  await addBlockHashes(program);
   await program.parseAsync();
+}
+
+async function addBlockHashes(program: Command): Promise<void> {
+  const { addBlockHashesFlags } = await import("./block-hashes-flags.ts");
+  const blockHashes = program
+    .command("block-hashes")
+    .description("given these tokens, name the blocks as an engine of this configuration would");
+  addBlockHashesFlags(blockHashes);
+  blockHashes.action(async (options: BlockHashesFlags) => {
+    const { blockHashesCommand } = await import("./block-hashes-command.ts");
+    blockHashesCommand(options);
+  });
 }
 
 try {

@@ -7,8 +7,19 @@
 import { type EngineConfig, parseEngineDescription } from "@kv-group-bridge/bridge";
 import type { TraceEngine } from "./trace-file.ts";
 
+/** What is stated beside the header. */
+export interface TraceStatements {
+  /** Paths of LoRA adapters by name. Default: none. */
+  readonly loraPaths?: ReadonlyMap<string, string> | undefined;
+  /** False: the bridge recomputes no hashes. Default true. */
+  readonly isRecomputing?: boolean | undefined;
+}
+
 /** The description as JSON value, in the names of the bridge's configuration (`engine.description`). */
-export function engineDescriptionOfTrace(engine: TraceEngine): Readonly<Record<string, unknown>> {
+export function engineDescriptionOfTrace(
+  engine: TraceEngine,
+  { loraPaths, isRecomputing }: TraceStatements = {},
+): Readonly<Record<string, unknown>> {
   return withoutAbsent({
     vllm_version: engine.vllm,
     roster_complete: true,
@@ -34,12 +45,18 @@ export function engineDescriptionOfTrace(engine: TraceEngine): Readonly<Record<s
     digest_bytes: engine.hash_algo?.startsWith("xxhash") === true ? 16 : 32,
     unsupported_reason: engine.unsupported,
     removal_rule: "per_copy",
+    hash_recognition: isRecomputing,
+    lora_paths:
+      loraPaths === undefined || loraPaths.size === 0 ? undefined : Object.fromEntries(loraPaths),
   });
 }
 
 /** The engine of a trace as configuration: roster complete, every layout fact stated. */
-export function engineConfigOfTrace(engine: TraceEngine): EngineConfig {
-  return parseEngineDescription(engineDescriptionOfTrace(engine), "the trace's header");
+export function engineConfigOfTrace(
+  engine: TraceEngine,
+  statements: TraceStatements = {},
+): EngineConfig {
+  return parseEngineDescription(engineDescriptionOfTrace(engine, statements), "the trace's header");
 }
 
 function withoutAbsent(

@@ -16,7 +16,12 @@ export interface TracePrompt {
   readonly tokens: Uint32Array;
   readonly loraName: string | undefined;
   readonly cacheSalt: string | undefined;
-  readonly multimodalItems: readonly { readonly identifier: string; readonly offset: number }[];
+  /** Ascending by offset. */
+  readonly multimodalItems: readonly {
+    readonly identifier: string;
+    readonly offset: number;
+    readonly length: number;
+  }[];
 }
 
 /** One entry after the header, in true order. */
@@ -54,6 +59,8 @@ const engineSchema = z.looseObject({
   eagle_bound: z.enum(["hash_end", "unset"]).default("hash_end"),
   replay_tokens: z.int().min(0).default(0),
   hash_algo: z.string().optional(),
+  source: z.string().optional(),
+  lora_paths: z.record(z.string(), z.string()).optional(),
   upper_bound_only: z.boolean().default(false),
   unsupported: z.string().optional(),
 });
@@ -96,7 +103,8 @@ export async function openTrace(path: string): Promise<Trace> {
   return { engine: header.data.engine, entries: readEntries(path, lines) };
 }
 
-async function* readLines(path: string): AsyncGenerator<string> {
+/** The lines of a trace, unpacked, without empty ones; fails with KvEventsError("trace_invalid"). */
+export async function* readLines(path: string): AsyncGenerator<string> {
   const file = createReadStream(path);
   const input = path.endsWith(".gz") ? file.pipe(createGunzip()) : file;
   const failure = new Promise<never>((_, reject) => {
@@ -170,7 +178,7 @@ function toPrompt(path: string, line: number, lookup: z.infer<typeof lookupSchem
     loraName: lookup.lora ?? undefined,
     cacheSalt: lookup.salt ?? undefined,
     multimodalItems: (lookup.mm ?? [])
-      .map((item) => ({ identifier: item.hash, offset: item.offset }))
+      .map((item) => ({ identifier: item.hash, offset: item.offset, length: item.length }))
       .sort((a, b) => a.offset - b.offset),
   };
 }

@@ -7,13 +7,11 @@
 import { basename } from "node:path";
 import { KvEventsError } from "@kv-group-bridge/protocol";
 import { type FaultyReport, verifyFaults } from "./verify-faults.ts";
-import { type TraceReport, verifyTrace } from "./verify-trace.ts";
+import { type TraceReport, type TraceRun, verifyTrace } from "./verify-trace.ts";
 
 /** How files are played. */
-export interface VerifyFlags {
+export interface VerifyFlags extends TraceRun {
   readonly isJson: boolean;
-  /** The gateway joins after so many batches; "random": drawn for each file. Undefined: from the start. */
-  readonly join: number | "random" | undefined;
 }
 
 /** The command's options as given. */
@@ -21,6 +19,9 @@ export interface VerifyOptions {
   readonly json?: boolean;
   readonly join?: string;
   readonly faults?: string;
+  readonly exact?: boolean;
+  /** False with --no-recompute. */
+  readonly recompute?: boolean;
 }
 
 /** Reads the options; throws KvEventsError("config_invalid"). */
@@ -34,8 +35,16 @@ export function readVerifyOptions(
       "--join and --faults: a gateway joins late under faults anyway",
     );
   }
+  if (options.exact === true && faults !== undefined) {
+    throw new KvEventsError(
+      "config_invalid",
+      "--exact and --faults: what was lost makes answers lower, and they say so",
+    );
+  }
   return {
     isJson: options.json === true,
+    isExact: options.exact === true,
+    isRecomputing: options.recompute !== false,
     join: join === undefined || join === "random" ? join : wholeNumber("--join", join),
     faultSeed: faults === undefined ? undefined : wholeNumber("--faults", faults),
   };
@@ -50,14 +59,14 @@ function wholeNumber(flag: string, text: string): number {
 /** Prints one row (or JSON object) a file and a sum; gives the exit code: 0 = every file is good. */
 export async function verifyCommand(
   files: readonly string[],
-  { isJson, join }: VerifyFlags,
+  { isJson, ...run }: VerifyFlags,
 ): Promise<number> {
   const sum = { files: 0, lookups: 0, equal: 0, above: 0, below: 0, bad: 0 };
   const print = (text: string): void => void process.stdout.write(`${text}\n`);
   const width = Math.max(...files.map((file) => basename(file).length));
-  if (!isJson) print(row(width, ["file", "vllm", "lookups", "equal", "above", "below", ""]));
+  if (!isJson) print(row(width, HEADINGS));
   for (const file of files) {
-    const report = await verifyTrace(file, join);
+    const report = await verifyTrace(file, run);
     sum.files += 1;
     if (!report.isGood) sum.bad += 1;
     if (report.unsupported === undefined) {
@@ -70,11 +79,10 @@ export async function verifyCommand(
       print(JSON.stringify(report));
       continue;
     }
-    const { vllm, lookups, equal, above, below } = report;
-    print(row(width, [basename(file), vllm, lookups, equal, above, below, verdict(report)]));
+    print(row(width, cells(report)));
     if (!report.isGood && report.mismatch !== undefined) {
       print(`  first mismatch: ${JSON.stringify(report.mismatch)}`);
-      print(`  again: npm run verify-trace -- --json ${file}`);
+      print(`  again: npm run verify-trace -- --json ${runFlags(run)}${file}`);
     }
   }
   const { lookups, equal, above, below } = sum;
@@ -90,35 +98,82 @@ export async function verifyCommand(
   return sum.files > 0 && sum.bad === 0 ? 0 : 1;
 }
 
+/** The flags that play a file so again. */
+function runFlags({ join, isExact, isRecomputing }: TraceRun): string {
+  const exact = isExact === true ? "--exact " : "";
+  const recompute = isRecomputing === false ? "--no-recompute " : "";
+  return `${exact}${recompute}${join === undefined ? "" : `--join ${join} `}`;
+}
+
+const HEADINGS = [
+  "file",
+  "vllm",
+  "lookups",
+  "equal",
+  "above",
+  "below",
+  "dense",
+  "eq.hash",
+  "recomp.",
+  "query",
+  "no place",
+  "hashes",
+  "",
+] as const;
+
+function cells(report: TraceReport): readonly (string | number)[] {
+  const { vllm, lookups, equal, above, below, entries } = report;
+  return [
+    basename(report.file),
+    vllm,
+    lookups,
+    equal,
+    above,
+    below,
+    entries?.dense ?? "-",
+    entries?.equalHash ?? "-",
+    entries?.recomputed ?? "-",
+    entries?.queryAlone ?? "-",
+    entries?.notPlaced ?? "-",
+    report.hashScheme,
+    verdict(report),
+  ];
+}
+
 function verdict(report: TraceReport): string {
   const refused = Object.entries(report.refusals);
   if (refused.length > 0)
     return `WRONG: refused ${refused.map((pair) => pair.join(" ")).join(", ")}`;
   if (report.unsupported !== undefined) return `not judged: ${report.unsupported}`;
   if (!report.isGood) return "WRONG";
-  return report.isUpperBoundOnly
+  return report.isUpperBoundOnly && report.below > 0
     ? `ok (upper bound only; ${report.unplaced} entries without a place at the end)`
     : "ok";
 }
 
+/** Of "sha256_cbor/configured/1024". */
+const HASHES_WIDTH = 23;
+
 function row(width: number, cells: readonly (string | number)[]): string {
   const [file, vllm, ...rest] = cells;
-  const numbers = rest.slice(0, 4).map((cell) => String(cell).padStart(8));
-  return `${String(file).padEnd(width)} ${String(vllm).padEnd(7)}${numbers.join("")}  ${rest[4]}`;
+  const end = rest.pop();
+  const hashes = rest.pop();
+  const numbers = rest.map((cell) => String(cell).padStart(9)).join("");
+  return `${String(file).padEnd(width)} ${String(vllm).padEnd(7)}${numbers}  ${String(hashes).padEnd(HASHES_WIDTH)} ${end}`;
 }
 
 /** As `verifyCommand`, with the faults of one seed. */
 export async function verifyFaultsCommand(
   files: readonly string[],
   seed: number,
-  isJson: boolean,
+  { isJson, isRecomputing }: VerifyFlags,
 ): Promise<number> {
   const print = (text: string): void => void process.stdout.write(`${text}\n`);
   const width = Math.max(...files.map((file) => basename(file).length));
   const sum = { files: 0, lookups: 0, equal: 0, above: 0, lower: 0, wrong: 0, bad: 0 };
   if (!isJson) print(faultRow(width, FAULT_HEADINGS));
   for (const file of files) {
-    const report = await verifyFaults(file, seed);
+    const report = await verifyFaults(file, seed, { isRecomputing });
     sum.files += 1;
     if (!report.isGood) sum.bad += 1;
     if (report.unsupported === undefined) {

@@ -14,7 +14,8 @@ import { type FaultCounts, FaultyPath } from "./faulty-path.ts";
 import { InProcessPath, type InProcessPathOptions } from "./in-process-path.ts";
 import { REPLAY_MODES, type ReplayMode } from "./recorded-engine.ts";
 import { mixSeed, SeededRandomness } from "./sim/seeded-randomness.ts";
-import { engineConfigOfTrace } from "./trace-engine.ts";
+import { adapterPaths } from "./trace-adapters.ts";
+import { engineConfigOfTrace, type TraceStatements } from "./trace-engine.ts";
 import { openTrace, type TraceEngine } from "./trace-file.ts";
 
 /** What is wrong with an answer. */
@@ -61,13 +62,18 @@ const SEED = "kvgroup-verify-trace-seed";
 const SETTLE_RATE = 0.5;
 
 /** Plays one file to its end under one seed. Rejects with KvEventsError("trace_invalid"). */
-export async function verifyFaults(file: string, seed: number): Promise<FaultyReport> {
+export async function verifyFaults(
+  file: string,
+  seed: number,
+  { isRecomputing }: Pick<TraceStatements, "isRecomputing"> = {},
+): Promise<FaultyReport> {
   const trace = await openTrace(file);
   // Each file has its own mode and faults under one seed.
   const mixed = mixSeed(seed, file);
   const dice = new SeededRandomness(mixed);
   const mode = dice.pick(REPLAY_MODES);
-  const options = pathOptions(file, trace.engine, dice);
+  const loraPaths = await adapterPaths(file, trace.engine);
+  const options = pathOptions(file, trace.engine, { loraPaths, isRecomputing }, dice);
   const faulty = new FaultyPath(options, mode, mixed + 1);
   const faultless = new InProcessPath(options);
   const counts = { lookups: 0, equal: 0, above: 0, lower: 0, wrong: 0, stale: 0, unjudged: 0 };
@@ -119,13 +125,14 @@ export async function verifyFaults(file: string, seed: number): Promise<FaultyRe
 function pathOptions(
   file: string,
   engine: TraceEngine,
+  statements: TraceStatements,
   dice: SeededRandomness,
 ): InProcessPathOptions {
   const dpRank = parseDpRank(engine.dp_rank);
   if (dpRank === undefined) throw new KvEventsError("trace_invalid", `${file}: dp_rank`);
   return {
     dpRank,
-    engine: engineConfigOfTrace(engine),
+    engine: engineConfigOfTrace(engine, statements),
     seed: SEED,
     ...(engine.topic === undefined ? {} : { topic: engine.topic }),
     fanOut: {

@@ -5,41 +5,12 @@
  * Does not do: walk chains or prompts (prompt-hashes.ts does), or compare with what an engine published.
  */
 import type { Digest, ExtraKeyForm, HashAlgorithm } from "@kv-group-bridge/protocol";
+import type { BlockTokens, HashedExtras } from "./block-content.ts";
 import { ByteWriter, hasUtf8Form } from "./byte-writer.ts";
 import { CborForm } from "./cbor-form.ts";
 import { digestOfBytes } from "./digests.ts";
 import { hashedValueOf } from "./hashed-value.ts";
 import { PickleForm } from "./pickle-form.ts";
-
-/** A multimodal item as it goes into a block's hash. */
-export interface HashedItem {
-  readonly identifier: string;
-  /** First placeholder token, relative to the block's first; negative = it began before the block. */
-  readonly offset: number;
-}
-
-/** What a block's hash covers beside tokens. */
-export interface HashedExtras {
-  /** Undefined = base model. */
-  readonly loraName: string | undefined;
-  /** Hashed in the tagged form alone. */
-  readonly loraPath: string | undefined;
-  /** Every item that overlaps the block or its look-ahead, in the prompt's order. */
-  readonly items: readonly HashedItem[];
-  /** In the first block of a prompt alone. */
-  readonly cacheSalt: string | undefined;
-}
-
-/** The tokens of one block: tokens[from … to − 1], and the look-ahead ahead[aheadFrom … aheadTo − 1]. */
-export interface BlockTokens {
-  tokens: ArrayLike<number>;
-  from: number;
-  to: number;
-  /** May be `tokens` itself. Equal bounds = no look-ahead hashing. */
-  ahead: ArrayLike<number>;
-  aheadFrom: number;
-  aheadTo: number;
-}
 
 /** One algorithm and extra key form. Not re-entrant. */
 export class BlockHasher {
@@ -66,6 +37,11 @@ export class BlockHasher {
     if (this.isCbor) this.cbor.block(parent, block, extra);
     else if (!this.pickle.block(parent, block, extra)) return undefined;
     return this.written();
+  }
+
+  /** Leaves nothing of the blocks hashed so far in the buffer. */
+  wipe(): void {
+    this.writer.wipe();
   }
 
   /** The digest of a text alone: how vLLM makes the digest before the first block. Undefined as above. */

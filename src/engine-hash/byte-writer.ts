@@ -12,6 +12,13 @@ export class ByteWriter {
   bytes: Buffer = Buffer.allocUnsafe(FIRST_BYTES);
   length = 0;
 
+  /** Forgets everything that was ever written. */
+  wipe(): void {
+    if (this.length === 0) return;
+    this.bytes.fill(0);
+    this.length = 0;
+  }
+
   /** Makes room for that many further bytes; `bytes` may be another buffer afterwards. */
   reserve(count: number): void {
     const needed = this.length + count;

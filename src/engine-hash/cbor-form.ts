@@ -5,7 +5,7 @@
  * Does not do: hash.
  */
 import type { Digest } from "@kv-group-bridge/protocol";
-import type { BlockTokens } from "./block-hasher.ts";
+import type { BlockTokens } from "./block-content.ts";
 import type { ByteWriter } from "./byte-writer.ts";
 import { type HashedValue, Tag } from "./hashed-value.ts";
 

@@ -6,7 +6,7 @@
  * Does not do: decide what belongs to a block (the caller does), or encode.
  */
 import type { ExtraKeyForm } from "@kv-group-bridge/protocol";
-import type { BlockTokens, HashedExtras } from "./block-hasher.ts";
+import type { BlockTokens, HashedExtras } from "./block-content.ts";
 import { hasUtf8Form } from "./byte-writer.ts";
 
 /**

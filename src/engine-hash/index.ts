@@ -4,12 +4,8 @@
  * Refuses: nothing.
  * Does not do: anything of its own.
  */
-export {
-  BlockHasher,
-  type BlockTokens,
-  type HashedExtras,
-  type HashedItem,
-} from "./block-hasher.ts";
+export type { BlockTokens, HashedExtras, HashedItem } from "./block-content.ts";
+export { BlockHasher } from "./block-hasher.ts";
 export type { PromptItem } from "./item-walk.ts";
 export {
   type BlockDigest,

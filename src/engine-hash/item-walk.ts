@@ -4,7 +4,7 @@
  * Refuses: nothing.
  * Does not do: hash, or know what an item of unknown length covers (the caller stops before it).
  */
-import type { HashedItem } from "./block-hasher.ts";
+import type { HashedItem } from "./block-content.ts";
 
 /** A multimodal item of a prompt. */
 export interface PromptItem {

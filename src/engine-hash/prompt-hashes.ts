@@ -6,7 +6,8 @@
  */
 import type { Digest, HashScheme } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
-import { BlockHasher, type BlockTokens, type HashedExtras } from "./block-hasher.ts";
+import type { BlockTokens, HashedExtras } from "./block-content.ts";
+import { BlockHasher } from "./block-hasher.ts";
 import { ItemWalk, type PromptItem } from "./item-walk.ts";
 
 /** A prompt with all that goes into its hashes. */

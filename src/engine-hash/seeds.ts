@@ -8,7 +8,7 @@ import type { Digest, HashAlgorithm } from "@kv-group-bridge/protocol";
 import { BlockHasher } from "./block-hasher.ts";
 
 /**
- * The text of an engine without PYTHONHASHSEED, since vLLM 0.32 (older ones take random bytes). Of the SHA-256 variants alone:
+ * The text of an engine without PYTHONHASHSEED, since vLLM 0.29 (older ones take random bytes). Of the SHA-256 variants alone:
  * the xxhash variants take random bytes to this day.
  */
 export const DEFAULT_SEED_TEXT = "vllm-none-hash";

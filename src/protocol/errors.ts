@@ -57,6 +57,7 @@ export const REFUSAL_REASONS = [
   "group_private",
   "place_contradicts",
   "hash_replaced",
+  "hash_not_reproduced",
 ] as const;
 
 /** One of `REFUSAL_REASONS`. */

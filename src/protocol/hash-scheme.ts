@@ -28,6 +28,11 @@ export function digestBytesOf(algorithm: HashAlgorithm): number {
   return algorithm.startsWith("sha256") ? 32 : 16;
 }
 
+/** True for a text of as many chars as a digest of the algorithm has bytes: a byte hash is the whole digest. */
+export function isDigestOf(text: string, algorithm: HashAlgorithm): text is Digest {
+  return text.length === digestBytesOf(algorithm);
+}
+
 /** How extra keys are hashed: "tagged" from vLLM 0.32 on, "untagged" before; see reference of each in docs. */
 export type ExtraKeyForm = "tagged" | "untagged";
 

@@ -62,6 +62,7 @@ export {
   type HashState,
   hashSchemeFromWire,
   hashSchemeToWire,
+  isDigestOf,
   MAX_LORA_PATHS,
   SEED_ORIGINS,
   type SeedOrigin,

@@ -7,6 +7,8 @@
 
 import { type Limit, limit } from "./limit.ts";
 import { CHECKPOINT_LIMITS } from "./limits-checkpoint.ts";
+import { HASHING_LIMITS } from "./limits-hashing.ts";
+import { LORA_LIMITS } from "./limits-lora.ts";
 import { ORDER_LIMITS } from "./limits-order.ts";
 import { UNPLACED_LIMITS } from "./limits-unplaced.ts";
 
@@ -239,6 +241,8 @@ export const LIMITS = {
   ),
   ...ORDER_LIMITS,
   ...CHECKPOINT_LIMITS,
+  ...LORA_LIMITS,
+  ...HASHING_LIMITS,
   ...UNPLACED_LIMITS,
 } as const satisfies Record<string, Limit>;
 

@@ -62,6 +62,6 @@ test("an engine that would reuse less than the recording says is noticed as abov
 });
 
 test.each(files)("%s with a gateway that joins late", async (file) => {
-  const report = await verifyTrace(join(folder, file), "random");
+  const report = await verifyTrace(join(folder, file), { join: "random" });
   expect(report).toMatchObject({ isGood: true, above: 0 });
 });

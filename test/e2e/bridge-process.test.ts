@@ -6,6 +6,7 @@
  */
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setImmediate as turn } from "node:timers/promises";
@@ -37,6 +38,7 @@ import {
 import { UNSTATED_ENGINE } from "../../src/bridge/dist/engine-config.js";
 import { freeEndpoint } from "../support/free-endpoint.ts";
 import { until } from "../support/until.ts";
+import { VirtualClock } from "../support/virtual-clock.ts";
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
@@ -389,4 +391,41 @@ test("TLS serves, with a client CA only who has a certificate", async () => {
   });
   expect(await code(mutual.bridge.address.port, { ca, cert, key })).toBeUndefined();
   expect(await code(mutual.bridge.address.port, { ca })).toBeDefined();
+});
+
+test("adapters' paths are read from the engine's API, again and again; a failing API ends nothing", async () => {
+  let isFailing = false;
+  const api = createServer((_request, response) => {
+    if (isFailing) response.writeHead(503).end();
+    else response.end('{"data":[{"id":"a","root":"/adapters/a","parent":"base"}]}');
+  });
+  await new Promise<void>((resolve) => api.listen(0, "127.0.0.1", resolve));
+  closers.push(
+    () => api.close(),
+    () => api.closeAllConnections(),
+  );
+  const address = api.address();
+  if (address === null || typeof address === "string") expect.fail("it has a port");
+  const origin = `http://127.0.0.1:${address.port}`;
+  const clock = new VirtualClock();
+  const metrics = createMetrics();
+  const { endpoint } = await engine();
+  const { bridge, fatal } = await run(
+    { ranks: [rank(0, endpoint)], engineHttp: { origin, apiKey: undefined } },
+    { clock, timers: clock, metrics },
+  );
+  const shows = async (line: string): Promise<void> => {
+    while (!(await metrics.metricsText()).includes(`\n${line}\n`)) await turn();
+  };
+  clock.advance(0);
+  await shows("kvgroup_bridge_lora_paths 1");
+  isFailing = true;
+  clock.advance(LIMITS.loraPathsIntervalMs.value);
+  await shows('kvgroup_bridge_lora_path_reads_total{result="bad_status"} 1');
+  await shows("kvgroup_bridge_lora_paths 1");
+  isFailing = false;
+  clock.advance(LIMITS.loraPathsMinPauseMs.value);
+  await shows('kvgroup_bridge_lora_path_reads_total{result="ok"} 2');
+  await bridge.close();
+  expect([clock.pendingTimers, fatal]).toEqual([0, []]);
 });

@@ -64,11 +64,35 @@ describe("verify-trace", () => {
       ["--faults", "x"],
       ["--join", "-1"],
       ["--join", "3", "--faults", "3"],
+      ["--exact", "--faults", "3"],
     ]) {
       const refused = await runCli(["verify-trace", ...flags, file]);
       expect(refused.stderr).toContain("kvgroup: config_invalid: --");
       expect(refused.code).toBe(2);
     }
+  });
+
+  test("--exact: what events cannot tell is no excuse for an answer below", async () => {
+    const path = altered("full8-swa4.jsonl.gz", (native) => native + 4);
+    expect((await runCli(["verify-trace", path])).code).toBe(0);
+    const exact = await runCli(["verify-trace", "--exact", path]);
+    expect([exact.code, exact.stdout.includes("WRONG")]).toEqual([1, true]);
+    expect(exact.stdout).toContain("again: npm run verify-trace -- --json --exact ");
+    expect(
+      (await runCli(["verify-trace", "--exact", join(traces, "qwen-528.jsonl.gz")])).code,
+    ).toBe(0);
+  });
+
+  test("it says how entries got their place; with a late gateway nobody can", async () => {
+    const file = join(traces, "full8-swa4.jsonl.gz");
+    const plain = JSON.parse(
+      (await runCli(["verify-trace", "--json", "--no-recompute", file])).stdout.split("\n")[0] ??
+        "",
+    );
+    expect(plain.entries).toMatchObject({ recomputed: 0, queryAlone: 0, found: 0 });
+    expect(plain.entries.notPlaced).toBeGreaterThan(0);
+    const late = await runCli(["verify-trace", "--json", "--join", "9", file]);
+    expect(JSON.parse(late.stdout.split("\n")[0] ?? "").entries).toBeUndefined();
   });
 
   test("--json gives one object a file and a sum", async () => {

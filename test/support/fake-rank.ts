@@ -101,7 +101,7 @@ export class FakeRank implements RankView {
           if (block === undefined) break;
           if (this.held.has(block)) events.push(blockEvent(Operation.STORE, block));
         }
-        return events.length === 0 ? undefined : events;
+        return events.length === 0 ? undefined : { events, unplaced: [] };
       },
     };
   }

@@ -4,8 +4,13 @@
  * Refuses: nothing.
  * Does not do: order, epochs or sockets.
  */
-import { toBinary, toJson } from "@bufbuild/protobuf";
-import { type KvGroupEvent, KvGroupEventSchema } from "../../gen/es/kvgroup/v1/event_pb.js";
+import { toBinary, toJson, toJsonString } from "@bufbuild/protobuf";
+import {
+  type KvGroupEvent,
+  KvGroupEventSchema,
+  type UnplacedBlocks,
+  UnplacedBlocksSchema,
+} from "../../gen/es/kvgroup/v1/event_pb.js";
 import { BatchWriter } from "../../src/bridge/dist/batch-writer.js";
 import type { CheckpointHead } from "../../src/bridge/dist/checkpoint-state.js";
 import { Counters } from "../../src/bridge/dist/counters.js";
@@ -13,10 +18,10 @@ import type { EngineConfig } from "../../src/bridge/dist/engine-config.js";
 import { EngineFacts } from "../../src/bridge/dist/engine-facts.js";
 import { EventApplier } from "../../src/bridge/dist/event-applier.js";
 import { MIRROR_DEFAULTS, Mirror, type MirrorOptions } from "../../src/bridge/dist/mirror.js";
-import { Placement } from "../../src/bridge/dist/placement.js";
 import { MirrorSnapshot } from "../../src/bridge/dist/snapshot.js";
 import type { VllmEvent } from "../../src/bridge/dist/vllm-event.js";
 import {
+  HashKeys,
   KeyedHasher,
   parseDpRank,
   parseEpoch,
@@ -24,6 +29,7 @@ import {
 } from "../../src/protocol/dist/index.js";
 
 const hasher = new KeyedHasher("sixteen characters");
+const hashKeys = new HashKeys(hasher);
 
 function must<T>(value: T | undefined): T {
   if (value === undefined) throw new RangeError("out of range");
@@ -41,6 +47,13 @@ export function headOf(more: Partial<CheckpointHead> = {}): CheckpointHead {
     isComplete: true,
     facts: { groups: [], lookaheadTokens: undefined, unitTokens: 0, hasTooManyGroups: false },
     grouping: "unknown",
+    hashing: {
+      state: "searching",
+      way: undefined,
+      form: "integer",
+      extraKeyForm: undefined,
+      isExtraKeyFormRefuted: false,
+    },
     instance: 7n,
     writtenAtMs: 1_700_000_000_000,
     ...more,
@@ -61,8 +74,9 @@ export class PlayedRank {
       (groupId) => this.facts.group(groupId),
       true,
       (reason) => this.said.push(reason),
+      hashKeys,
     );
-    this.mirror = new Mirror(new Placement(hasher), this.writer, {
+    this.mirror = new Mirror(hasher, this.writer, {
       ...MIRROR_DEFAULTS,
       removalRule: engine.removalRule,
       ...options,
@@ -94,10 +108,12 @@ export class PlayedRank {
 
   /** Everything that is held, as a late subscriber gets it. */
   snapshot(): readonly string[] {
-    const reader = new MirrorSnapshot(this.mirror, (groupId) => this.facts.group(groupId));
+    const reader = new MirrorSnapshot(this.mirror, hashKeys, (groupId) =>
+      this.facts.group(groupId),
+    );
     const pieces: string[] = [];
     for (let piece = reader.next(50); piece !== undefined; piece = reader.next(50)) {
-      pieces.push(...piece.map(text));
+      pieces.push(...piece.events.map(text), ...piece.unplaced.map(unplacedText));
     }
     return pieces;
   }
@@ -119,4 +135,8 @@ export class PlayedRank {
 function text(event: KvGroupEvent): string {
   toBinary(KvGroupEventSchema, event);
   return JSON.stringify(toJson(KvGroupEventSchema, event));
+}
+
+function unplacedText(blocks: UnplacedBlocks): string {
+  return toJsonString(UnplacedBlocksSchema, blocks);
 }

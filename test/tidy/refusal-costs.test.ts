@@ -5,6 +5,7 @@ import type { EngineConfig, GroupConfig } from "../../src/bridge/dist/engine-con
 import { UNSTATED_ENGINE } from "../../src/bridge/dist/engine-config.js";
 import type { RankOutput } from "../../src/bridge/dist/rank-output.js";
 import { RankPipeline } from "../../src/bridge/dist/rank-pipeline.js";
+import { BlockHasher, DEFAULT_SEED_TEXT, seedDigest } from "../../src/engine-hash/dist/index.js";
 import {
   KeyedHasher,
   LIMITS,
@@ -61,6 +62,22 @@ function group(id: number, fields: Partial<GroupConfig> = {}): GroupConfig {
 }
 
 const many = (length: number, value: unknown): unknown[] => Array.from({ length }, () => value);
+
+/** What an engine with vLLM's defaults names a prompt of these tokens, hashed two by two. */
+function hashOf(tokens: readonly number[]): bigint {
+  const hasher = new BlockHasher("sha256", "tagged");
+  let digest = seedDigest("sha256", DEFAULT_SEED_TEXT);
+  for (let from = 0; from < tokens.length && digest !== undefined; from += 2) {
+    const to = from + 2;
+    digest = hasher.digest(
+      digest,
+      { tokens, from, to, ahead: tokens, aheadFrom: to, aheadTo: to },
+      undefined,
+    );
+  }
+  if (digest === undefined) throw new RangeError("these tokens have a hash");
+  return Buffer.from(digest, "latin1").readBigUInt64BE(digest.length - 8);
+}
 
 /** Encodes one event in which `raw(0)` stands for a float. */
 const withFloat = (event: unknown): Uint8Array =>
@@ -180,6 +197,18 @@ const SAMPLES: Readonly<Record<RefusalReason, readonly Sample[]>> = {
   ],
   place_contradicts: [{ store: store({ block_hashes: [1], token_ids: [5, 6, 7, 8] }) }],
   hash_replaced: [{ store: store({ block_hashes: [9], token_ids: [1, 2, 3, 4] }) }],
+  // The first store proves how blocks are named, the second one contradicts it.
+  hash_not_reproduced: [
+    {
+      payload: encodeWire(
+        batchOf(
+          store({ block_hashes: [hashOf([11, 12, 13, 14])], extra_keys: [null] }),
+          store({ block_hashes: [9], token_ids: [21, 22, 23, 24], extra_keys: [null] }),
+        ),
+      ),
+      engine: { hashBlockSizeTokens: 2 },
+    },
+  ],
 };
 
 interface Outcome {

@@ -64,7 +64,7 @@ describe("a checkpoint is refused by name", () => {
 
   test("when it has another format, even with a right checksum", () => {
     const bytes = written(rankOf(3));
-    bytes.writeUInt32LE(2, 8);
+    bytes.writeUInt32LE(1, 8);
     expect(reasonOf(bytes)).toBe("checkpoint_version");
     expect(reasonOf(resealed(bytes))).toBe("checkpoint_version");
   });

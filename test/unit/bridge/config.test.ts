@@ -51,6 +51,7 @@ test("every default", () => {
     mode: "connect",
     topic: undefined,
     engine: UNSTATED_ENGINE,
+    engineHttp: undefined,
     keySeed: "kvgroup-public-default-seed",
     isDefaultSeed: true,
     isEngineProjectionAllowed: false,
@@ -98,6 +99,10 @@ test.each([
   ["checkpoint-directory", ""],
   ["log-level", "loud"],
   ["engine-mode", "listen"],
+  ["engine-http-url", "127.0.0.1:8000"],
+  ["engine-http-url", "http://127.0.0.1:8000/v1"],
+  ["engine-http-url", "http://key@127.0.0.1:8000"],
+  ["engine-http-url", ""],
   ["engine-dp-ranks", "0,0"],
   ["engine-dp-ranks", "4294967296"],
   ["engine-dp-ranks", "-1"],
@@ -107,6 +112,34 @@ test.each([
   const { code, message } = refused({ [flag]: value });
   expect(code).toBe("config_invalid");
   expect(message).toContain(`--${flag}`);
+});
+
+test("the engine's API is an origin, with a key out of a file if one is needed", () => {
+  const url = { "engine-http-url": "http://127.0.0.1:8000/" };
+  const origin = "http://127.0.0.1:8000";
+  expect(parse(url).engineHttp).toEqual({ origin, apiKey: undefined });
+  const withKey = { ...url, "engine-http-api-key-file": "key" };
+  for (const text of ["abc", "abc\n", "abc\r\n"]) {
+    expect(parse(withKey, { key: text }).engineHttp).toEqual({ origin, apiKey: "abc" });
+  }
+  for (const text of ["", "\n", "a\nb", "a b", "a\u00e4", "x".repeat(1_025)]) {
+    const { code, message } = refused(withKey, { key: text });
+    expect([code, message]).toEqual([
+      "config_invalid",
+      "engine.http_api_key_file: key is not one line of a key",
+    ]);
+  }
+  expect(refused(withKey).code).toBe("config_unreadable");
+});
+
+test("a key needs an API to go to, and does not go through a network in clear text", () => {
+  const key = { "engine-http-api-key-file": "key" };
+  expect(refused(key, { key: "abc" }).message).toContain("needs engine.http_url");
+  const to = (url: string) => ({ ...key, "engine-http-url": url });
+  expect(refused(to("http://engine:8000"), { key: "abc" }).message).toContain("must be https://");
+  for (const url of ["https://engine:8000", "http://[::1]:8000", "http://localhost:8000"]) {
+    expect(parse(to(url), { key: "abc" }).engineHttp?.apiKey).toBe("abc");
+  }
 });
 
 test("a directory switches checkpoints on, with the interval of the limits unless another is given", () => {

@@ -37,7 +37,7 @@ function pieces(words: EngineWords, maxBlocks = 1000, maxTokens?: number): KvGro
     piece !== undefined;
     piece = snapshot.next(maxBlocks)
   ) {
-    all.push([...piece]);
+    all.push([...piece.events]);
   }
   expect(snapshot.next(maxBlocks)).toBeUndefined();
   return all;
@@ -181,9 +181,9 @@ describe("parents come first", () => {
     for (const gone of [1, 2, 3]) words.removed(group(0), hash(gone));
     chain(words, 1, 3);
     const snapshot = reader(words);
-    expect(told([snapshot.next(1) ?? []])).toEqual([1]);
+    expect(told([snapshot.next(1)?.events ?? []])).toEqual([1]);
     for (const gone of [2, 4]) words.removed(group(0), hash(gone));
-    expect(told([snapshot.next(10) ?? []])).toEqual([3]);
+    expect(told([snapshot.next(10)?.events ?? []])).toEqual([3]);
     expect(snapshot.next(10)).toBeUndefined();
   });
 
@@ -218,12 +218,12 @@ describe("pieces", () => {
     const words = new EngineWords(1e6);
     chain(words, 1, 6);
     const snapshot = reader(words);
-    expect(told([snapshot.next(2) ?? []])).toEqual([1, 2]);
+    expect(told([snapshot.next(2)?.events ?? []])).toEqual([1, 2]);
     for (const gone of [2, 4, 5]) words.removed(group(0), hash(gone));
     chain(words, 7, 8);
     const rest: KvGroupEvent[][] = [];
     for (let piece = snapshot.next(2); piece !== undefined; piece = snapshot.next(2)) {
-      rest.push([...piece]);
+      rest.push([...piece.events]);
     }
     expect(told(rest)).toEqual([3, 6, 7, 8]);
     const [, second] = rest.flat();
@@ -237,7 +237,7 @@ describe("pieces", () => {
     snapshot.next(2);
     words.cleared(undefined);
     chain(words, 1, 1);
-    expect(told([snapshot.next(10) ?? []])).toEqual([1]);
+    expect(told([snapshot.next(10)?.events ?? []])).toEqual([1]);
     expect(snapshot.next(10)).toBeUndefined();
   });
 });

@@ -1,7 +1,6 @@
 import { beforeEach, describe, expect, test } from "vitest";
 import type { Block, Slot } from "../../../src/bridge/dist/block.js";
 import { MIRROR_DEFAULTS, Mirror, type MirrorOptions } from "../../../src/bridge/dist/mirror.js";
-import { Placement } from "../../../src/bridge/dist/placement.js";
 import { KeyedHasher } from "../../../src/protocol/dist/index.js";
 import { group, hash, removed, span, stored } from "../../support/typed-events.ts";
 
@@ -17,6 +16,12 @@ const sink = {
   removed: (slot: Slot, block: Block): void => {
     told.push(`-${slot.groupId} ${block.isPlaced ? block.endTokens : "?"}`);
   },
+  unplacedStored: (slot: Slot, block: Block): void => {
+    told.push(`+${slot.groupId} unplaced ${block.blockSizeTokens}`);
+  },
+  unplacedRemoved: (slot: Slot): void => {
+    told.push(`-${slot.groupId} unplaced`);
+  },
   cleared: (): void => {
     told.push("clear");
   },
@@ -26,7 +31,7 @@ const sink = {
 };
 
 function mirrorOf(options: Partial<MirrorOptions> = {}): Mirror {
-  return new Mirror(new Placement(new KeyedHasher("sixteen characters")), sink, {
+  return new Mirror(new KeyedHasher("sixteen characters"), sink, {
     ...MIRROR_DEFAULTS,
     ...options,
   });

@@ -1,0 +1,46 @@
+/**
+ * What it is: when an engine's hashes are worth recomputing: where its groups may hold what no dense store places.
+ * Owns: the answer for the facts as they are; it is found anew when they change.
+ * Refuses: nothing.
+ * Does not do: recompute.
+ */
+import type { GroupDescription, GroupId } from "@kv-group-bridge/protocol";
+import type { EngineFacts } from "./engine-facts.ts";
+import type { RecomputeRules } from "./place-types.ts";
+import type { Recomputer } from "./recomputer.ts";
+
+/** Kinds whose groups keep every block of a prompt: what they store is dense. */
+const LEAD_KINDS: ReadonlySet<string> = new Set([
+  "full_attention",
+  "mla_attention",
+  "sink_full_attention",
+]);
+
+/** The rules of one rank. */
+export function recomputeRules(facts: EngineFacts, recomputer: Recomputer): RecomputeRules {
+  let revision = 0;
+  let groups: readonly GroupDescription[] = [];
+  let leads: ReadonlySet<GroupId> = new Set();
+  let leadSizes: ReadonlySet<number> = new Set();
+  const look = (): void => {
+    if (facts.revision === revision) return;
+    revision = facts.revision;
+    groups = facts.describe().groups.filter((group) => LEAD_KINDS.has(group.kind ?? ""));
+    leads = new Set(groups.map((group) => group.groupId));
+    leadSizes = new Set(groups.map((group) => group.blockSizeTokens ?? 0));
+  };
+  return {
+    recomputer,
+    // With a lead group of H every end of every other group is one of its: equal hashes place everything.
+    needsRecomputing: (unitTokens) => {
+      look();
+      return !leadSizes.has(unitTokens);
+    },
+    // The spans of lead groups cover every prompt; where there is none, any group's may be all there is.
+    keepsFineEnds: ({ blockSizeTokens, groupId }, unitTokens) => {
+      look();
+      if (blockSizeTokens === unitTokens) return false;
+      return leads.size === 0 || groupId === undefined || leads.has(groupId);
+    },
+  };
+}

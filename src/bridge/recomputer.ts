@@ -1,0 +1,294 @@
+/**
+ * What it is: what a bridge knows of the way in which its engine names blocks: searching, proven, not found, refuted, off.
+ * Owns: the scheme, the checks that keep it honest, the adapters' paths, the memories that spans need beside their events.
+ * Invariant: nothing is recomputed but in state "proven"; a contradiction ends it until the engine is another one.
+ * Refuses: a proven way that a later store contradicts; counted as hash_not_reproduced and told once.
+ * Does not do: place blocks (place-learner.ts does), or read paths from the engine (its caller does).
+ */
+import { BlockHasher, type PublishedForm } from "@kv-group-bridge/engine-hash";
+import {
+  type Digest,
+  type ExtraKeyForm,
+  type HashAlgorithm,
+  type HashScheme,
+  type HashSchemeStatus,
+  type HashState,
+  LIMITS,
+  type RefusalReason,
+} from "@kv-group-bridge/protocol";
+import type { HashingMemory } from "./checkpoint-state.ts";
+import type { Counters } from "./counters.ts";
+import type { HashingConfig } from "./engine-config.ts";
+import { type FoundWay, HashSearch, publishedFormOf, wholeDigest } from "./hash-search.ts";
+import { isLocalGpu } from "./slot-table.ts";
+import { isDenseStore } from "./span-inputs.ts";
+import type { StoreEvent } from "./vllm-event.ts";
+
+/** What a recomputer needs. */
+export interface RecomputerOptions {
+  readonly config: HashingConfig;
+  /** Stated H; undefined = not stated. */
+  readonly statedUnitTokens: number | undefined;
+  readonly counters: Counters;
+  readonly refuse: (reason: RefusalReason) => void;
+  /** Told when the state changes, for the log; never with hashes or tokens. */
+  readonly report: (message: string, fields: Readonly<Record<string, unknown>>) => void;
+  /** A store names an adapter whose path is not known. May be called often. */
+  readonly onLoraPathWanted: ((loraName: string) => void) | undefined;
+}
+
+/** What a span can be computed with. */
+export interface ProvenWay {
+  readonly algorithm: HashAlgorithm;
+  readonly unitTokens: number;
+  readonly rootDigest: Digest | undefined;
+  readonly form: PublishedForm;
+  /** Undefined = none was reproduced yet: both are worth trying. */
+  readonly extraKeyForm: ExtraKeyForm | undefined;
+  /** Extra keys contradicted what was known of them: nothing with extra keys is computed. */
+  readonly isExtraKeyFormRefuted: boolean;
+}
+
+/** One a rank. */
+export class Recomputer {
+  private readonly options: RecomputerOptions;
+  private readonly search: HashSearch;
+  private readonly hashers = new Map<string, BlockHasher>();
+  private state: HashState;
+  private way: FoundWay | undefined = undefined;
+  private form: PublishedForm = "integer";
+  private extraKeyForm: ExtraKeyForm | undefined = undefined;
+  private isExtraKeyFormRefuted = false;
+  private learntPaths: ReadonlyMap<string, string> = new Map();
+  private readonly refutedPaths = new Map<string, string>();
+  private loraPaths: ReadonlyMap<string, string>;
+  private storesSinceCheck = 0;
+  private currentRevision = 1;
+
+  constructor(options: RecomputerOptions) {
+    this.options = options;
+    this.search = new HashSearch(options.config);
+    this.state = options.config.isRecognised ? "searching" : "off";
+    this.loraPaths = options.config.loraPaths;
+  }
+
+  /** Grows whenever `status` would answer differently. */
+  get revision(): number {
+    return this.currentRevision;
+  }
+
+  /** What the engine description says of it. */
+  get status(): HashSchemeStatus {
+    return { state: this.state, scheme: this.scheme() };
+  }
+
+  /** H as proven; undefined = nothing is proven. */
+  get unitTokens(): number | undefined {
+    return this.state === "proven" ? this.way?.unitTokens : undefined;
+  }
+
+  /** What spans can be computed with; undefined = nothing is proven. */
+  get proven(): ProvenWay | undefined {
+    const { way, form, extraKeyForm, isExtraKeyFormRefuted } = this;
+    if (this.state !== "proven" || way === undefined) return undefined;
+    const { algorithm, unitTokens, rootDigest } = way;
+    return { algorithm, unitTokens, rootDigest, form, extraKeyForm, isExtraKeyFormRefuted };
+  }
+
+  /** The hasher of an algorithm and form. */
+  hasher(algorithm: HashAlgorithm, extraKeyForm: ExtraKeyForm): BlockHasher {
+    const name = `${algorithm}/${extraKeyForm}`;
+    let hasher = this.hashers.get(name);
+    if (hasher === undefined) {
+      hasher = new BlockHasher(algorithm, extraKeyForm);
+      this.hashers.set(name, hasher);
+    }
+    return hasher;
+  }
+
+  /** Leaves nothing of a prompt in any buffer. */
+  wipe(): void {
+    for (const hasher of this.hashers.values()) hasher.wipe();
+    this.search.wipe();
+  }
+
+  /** The path of an adapter; asks for it when it is not known. */
+  loraPath(loraName: string): string | undefined {
+    const path = this.loraPaths.get(loraName);
+    if (path === undefined) this.options.onLoraPathWanted?.(loraName);
+    return path;
+  }
+
+  /** Paths as the engine tells them now. Stated ones win, and one that was contradicted does not come back. */
+  setLoraPaths(paths: ReadonlyMap<string, string>): void {
+    this.learntPaths = paths;
+    this.mergePaths();
+  }
+
+  /**
+   * A store: part of the search, or one of the checks. `isNeeded`: its span is recomputed anyway, which is a check of its
+   * own.
+   */
+  see(event: StoreEvent, lookaheadTokens: number, isNeeded: boolean): void {
+    if (this.state !== "searching" && this.state !== "proven") return;
+    if (!isPlainSpan(event)) return;
+    const form = publishedFormOf(event);
+    if (form === undefined) return;
+    if (this.way === undefined) this.seek(event, form, lookaheadTokens);
+    else if (this.way.rootDigest === undefined && event.parent === undefined) {
+      this.seekSeed(event, form, lookaheadTokens);
+    } else if (!isNeeded) this.check(this.way, event, form, lookaheadTokens);
+  }
+
+  /** A hash with extra keys was reproduced. */
+  extraKeysReproduced(form: ExtraKeyForm): void {
+    if (this.extraKeyForm === form) return;
+    this.extraKeyForm = form;
+    this.currentRevision += 1;
+  }
+
+  /** A store whose every input was known has a hash that is not what they give. */
+  contradicted(event: StoreEvent): void {
+    this.options.refuse("hash_not_reproduced");
+    const { loraName } = event;
+    if (loraName !== undefined) {
+      // The name leads to another path by now.
+      const path = this.loraPaths.get(loraName);
+      if (path !== undefined) this.refutedPaths.set(loraName, path);
+      this.mergePaths();
+      this.options.report("a LoRA adapter's path is not the one that is hashed", {});
+      return;
+    }
+    if (event.extraKeys?.some((keys) => keys !== undefined) === true) {
+      this.isExtraKeyFormRefuted = true;
+      this.extraKeyForm = undefined;
+      this.currentRevision += 1;
+      this.options.report("extra keys are hashed in a way that is not known", {});
+      return;
+    }
+    this.setState("refuted");
+  }
+
+  /** The engine is another one. */
+  forget(): void {
+    this.search.restart();
+    this.way = undefined;
+    this.extraKeyForm = undefined;
+    this.isExtraKeyFormRefuted = false;
+    this.refutedPaths.clear();
+    this.mergePaths();
+    if (this.state !== "off") this.setState("searching");
+  }
+
+  /** What was found, as a value. */
+  memory(): HashingMemory {
+    const { state, way, form, extraKeyForm, isExtraKeyFormRefuted } = this;
+    return { state, way, form, extraKeyForm, isExtraKeyFormRefuted };
+  }
+
+  /** Takes over what another process found out about the same engine. */
+  restore(memory: HashingMemory): void {
+    if (this.state === "off") return;
+    this.way = memory.way;
+    this.form = memory.form;
+    this.extraKeyForm = memory.extraKeyForm;
+    this.isExtraKeyFormRefuted = memory.isExtraKeyFormRefuted;
+    this.state = memory.state === "off" ? "searching" : memory.state;
+    this.currentRevision += 1;
+  }
+
+  private scheme(): HashScheme | undefined {
+    const { way, extraKeyForm, loraPaths } = this;
+    if (this.state !== "proven" || way === undefined) return undefined;
+    const { algorithm, seedOrigin, rootDigest, unitTokens } = way;
+    return { algorithm, seedOrigin, rootDigest, unitTokens, extraKeyForm, loraPaths };
+  }
+
+  private seek(event: StoreEvent, form: PublishedForm, lookaheadTokens: number): void {
+    const hint = { statedTokens: this.options.statedUnitTokens };
+    const found =
+      event.parent === undefined
+        ? this.search.tryRoot(event, form, hint, lookaheadTokens)
+        : form === "bytes"
+          ? this.search.tryBelow(event, hint, lookaheadTokens)
+          : undefined;
+    if (found !== undefined) {
+      this.way = found;
+      this.form = form;
+      this.setState("proven");
+    } else if (this.search.isExhausted) this.setState("not_found");
+  }
+
+  /** The way is known from chains whose begin was not seen; a begin may tell the seed too. */
+  private seekSeed(event: StoreEvent, form: PublishedForm, lookaheadTokens: number): void {
+    if (this.search.isExhausted) return;
+    const hint = { statedTokens: this.way?.unitTokens };
+    const found = this.search.tryRoot(event, form, hint, lookaheadTokens);
+    if (found === undefined) return;
+    this.way = found;
+    this.currentRevision += 1;
+  }
+
+  private check(
+    way: FoundWay,
+    event: StoreEvent,
+    form: PublishedForm,
+    lookaheadTokens: number,
+  ): void {
+    const digest =
+      event.parent === undefined ? way.rootDigest : wholeDigest(event.parent, way.algorithm);
+    if (digest === undefined || !isDenseStore(event) || event.extraKeys === undefined) return;
+    if (event.blockSizeTokens % way.unitTokens !== 0) return;
+    this.storesSinceCheck += 1;
+    if (this.storesSinceCheck < LIMITS.hashCheckStores.value) return;
+    this.storesSinceCheck = 0;
+    this.options.counters.add("hash_checks");
+    if (!this.search.agrees(way, digest, event, form, lookaheadTokens)) this.contradicted(event);
+  }
+
+  private mergePaths(): void {
+    const merged = new Map([...this.learntPaths, ...this.options.config.loraPaths]);
+    for (const [name, path] of this.refutedPaths)
+      if (merged.get(name) === path) merged.delete(name);
+    const isSame =
+      merged.size === this.loraPaths.size &&
+      [...merged].every(([name, path]) => this.loraPaths.get(name) === path);
+    if (isSame) return;
+    this.loraPaths = merged;
+    this.currentRevision += 1;
+  }
+
+  private setState(state: HashState): void {
+    if (state === this.state) return;
+    this.state = state;
+    this.currentRevision += 1;
+    const { way } = this;
+    const isKnown = state === "proven" && way !== undefined;
+    this.options.report(`block hashes: ${STATE_TEXTS[state]}`, {
+      reason: state,
+      ...(isKnown
+        ? { algorithm: way.algorithm, seed: way.seedOrigin, unitTokens: way.unitTokens }
+        : {}),
+    });
+  }
+}
+
+const STATE_TEXTS: Readonly<Record<HashState, string>> = {
+  searching: "searched anew",
+  proven: "the engine's own were reproduced",
+  not_found: "no known way gives the engine's own; only equal hashes place sparse entries",
+  refuted: "the engine published one that is not reproduced; nothing is recomputed any more",
+  off: "not recomputed",
+};
+
+/** Nothing but tokens, as far as the event says, in the engine's own GPU. */
+function isPlainSpan(event: StoreEvent): boolean {
+  return (
+    isLocalGpu(event) &&
+    event.hashes.length > 0 &&
+    event.tokens.length > 0 &&
+    event.loraName === undefined &&
+    event.loraId === undefined &&
+    (event.extraKeys?.every((keys) => keys === undefined) ?? true)
+  );
+}
