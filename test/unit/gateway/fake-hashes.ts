@@ -67,6 +67,11 @@ export class FakeHashes implements PromptHashReader {
     return createHash("sha256").update(JSON.stringify(parts)).digest("binary");
   }
 
+  /** Tokens of the prompt that is held. */
+  get heldTokens(): number {
+    return this.prompt.tokens.length;
+  }
+
   reset(prompt: HashedPrompt): void {
     const { rootDigest, unitTokens, extraKeyForm, loraPaths } = this.scheme;
     if (prompt.tokens.length > 0) this.prompts++;

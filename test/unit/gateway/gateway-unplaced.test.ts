@@ -10,8 +10,8 @@ import { digestOf, type HashScheme } from "../../../src/protocol/dist/index.js";
 import { createMetrics } from "../../../src/runtime/dist/index.js";
 import { fakeScheme } from "./fake-hashes.ts";
 import { Bench } from "./gateway-bench.ts";
-import { type EngineInit, engine, FULL_4, liveWith, store, tokensTo } from "./messages.ts";
-import { batchWith, realHash, unplaced, withScheme } from "./unplaced-messages.ts";
+import { type EngineInit, engine, FULL_4, liveWith, start, store, tokensTo } from "./messages.ts";
+import { batchWith, chunkWith, realHash, unplaced, withScheme } from "./unplaced-messages.ts";
 
 const PROMPT = { tokens: tokensTo(17) };
 const LORA: HashScheme = fakeScheme({ loraPaths: new Map([["a", "/a"]]) });
@@ -56,9 +56,9 @@ test("every algorithm and look-ahead is searched as it hashes", () => {
       const bench = new Bench();
       const bridge = bench.addLive("w", [], withScheme(scheme, { lookaheadTokens }));
       bridge.send([batchWith(0, { stored: [real(PROMPT, [4, 8, 16], scheme, lookaheadTokens)] })]);
-      expect(answer(bench, { tokens: tokensTo(9) })).toBe("8 exact");
       // The last block's look-ahead is not there: the engine has no hash of it either.
       expect(answer(bench, { tokens: tokensTo(8) })).toBe("4 exact");
+      expect(answer(bench, { tokens: tokensTo(9) })).toBe("8 exact");
     }
   }
 });
@@ -104,6 +104,28 @@ test("a prompt that cannot be hashed to where a tail is met is a lower bound, ot
     expect(bench.gateway.workers()[0]?.state, name).toBe("exact");
     bridge.send([batchWith(1, { removed: [real(PROMPT, [8])] })]);
     expect(answer(bench, query), name).toBe(`${before} exact`);
+  }
+});
+
+test("blocks in other media obstruct no answer", () => {
+  const bench = new Bench();
+  telling(bench, withScheme(), { ...real(PROMPT, [8]), medium: "CPU" });
+  expect(answer(bench, { ...PROMPT, loraName: "a" })).toBe("0 exact");
+});
+
+test("a start says what is told as a batch does", () => {
+  const bench = new Bench();
+  const bridge = bench.add("w");
+  const description = withScheme();
+  for (const [toldUnplacedBlocks, state] of [
+    [2n, "8 exact"],
+    [1n, "8 lower_bound unplaced_blocks"],
+  ] as const) {
+    bridge.send([
+      start({ engine: description, unplacedBlocks: 2n, toldUnplacedBlocks }),
+      chunkWith(0, true, [store(0, [4, 4, 4])], [real(PROMPT, [8])]),
+    ]);
+    expect(answer(bench, PROMPT)).toBe(state);
   }
 });
 

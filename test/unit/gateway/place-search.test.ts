@@ -1,11 +1,12 @@
 import { expect, test } from "vitest";
 import { PlaceSearch } from "../../../src/gateway/dist/place-search.js";
+import type { NamedPrompt } from "../../../src/gateway/dist/prompt-keys.js";
 import {
   type BlockOwner,
   keyTextAt,
   UnplacedBlock,
 } from "../../../src/gateway/dist/unplaced-block.js";
-import { LIMITS } from "../../../src/protocol/dist/index.js";
+import { digestOf, LIMITS } from "../../../src/protocol/dist/index.js";
 import { FakeHashes, fakeScheme } from "./fake-hashes.ts";
 import { HASHER, tokensTo } from "./messages.ts";
 import { blockKeys } from "./unplaced-messages.ts";
@@ -16,6 +17,7 @@ const PROMPT = { tokens: tokensTo(400) };
 function searching() {
   const readers: FakeHashes[] = [];
   const found: number[] = [];
+  const obstructed: number[] = [];
   const search = new PlaceSearch(HASHER, (...scheme) => {
     const reader = new FakeHashes(...scheme);
     readers.push(reader);
@@ -23,22 +25,27 @@ function searching() {
   });
   const owner: BlockOwner = {
     found: (_block, _key, endTokens) => found.push(endTokens),
-    obstructed() {},
+    obstructed: (_block, queryNumber) => obstructed.push(queryNumber),
   };
-  const block = (endTokens: number, scheme = fakeScheme()) => {
-    const { hashKey, tailKey } = blockKeys(scheme, 0, PROMPT, endTokens);
+  const block = (
+    endTokens: number,
+    scheme = fakeScheme(),
+    prompt: NamedPrompt = PROMPT,
+    isHash = true,
+  ) => {
+    const { hashKey, tailKey } = blockKeys(scheme, 0, prompt, endTokens);
     const tail = new DataView(tailKey.buffer);
     return new UnplacedBlock({
       owner,
       groupId: 0,
       mediumId: 0,
       blockSizeTokens: 4,
-      hashKey: keyTextAt(hashKey, 0),
+      hashKey: keyTextAt(isHash ? hashKey : new Uint8Array(8), 0),
       tailLow: tail.getUint32(0, true),
       tailHigh: tail.getUint32(4, true),
     });
   };
-  return { search, readers, found, block };
+  return { search, readers, found, obstructed, block };
 }
 
 test("a prompt is hashed only as far as the last tail that it meets, once for all ranks", () => {
@@ -50,7 +57,7 @@ test("a prompt is hashed only as far as the last tail that it meets, once for al
   expect([readers.length, readers[0]?.prompts, readers[0]?.digests]).toEqual([1, 0, 0]);
   search.find(PROMPT);
   expect(found).toEqual([8, 8, 12]);
-  expect([readers[0]?.prompts, readers[0]?.digests]).toEqual([1, 2]);
+  expect([readers[0]?.prompts, readers[0]?.digests, readers[0]?.heldTokens]).toEqual([1, 2, 0]);
   search.find(PROMPT);
   expect(readers[0]?.prompts).toBe(1);
 });
@@ -68,6 +75,25 @@ test("schemes that differ in adapters' paths alone share the chain of a plain pr
   search.find({ ...PROMPT, loraName: "a" });
   expect(readers.slice(1).map((reader) => reader.digests)).toEqual([1, 1, 1]);
   expect(search.tailsWithoutHash).toBe(3);
+});
+
+test("a query computes no more hashes than it may, and says where it stopped", () => {
+  const { search, readers, found, obstructed, block } = searching();
+  const unitTokens = 1;
+  const most = LIMITS.hashesPerQuery.value;
+  const schemes = [1, 2].map((root) => {
+    const rootDigest = digestOf(new Uint8Array(32).fill(root));
+    return search.join(fakeScheme({ unitTokens, rootDigest }), 0);
+  });
+  // All tails are alike, no hash is: every end is worth a hash.
+  const prompt = { tokens: new Uint32Array(most + 2) };
+  for (const scheme of schemes) search.add(block(1, scheme.scheme, prompt, false), scheme);
+  for (const reader of readers) reader.digestAt = () => "no block's hash";
+  search.find(prompt);
+  expect(found).toEqual([]);
+  expect([search.tailsWithoutHash, obstructed.length]).toEqual([most, 2]);
+  search.find({ tokens: new Uint32Array(most / 2) });
+  expect([search.tailsWithoutHash, obstructed.length]).toEqual([most * 2, 2]);
 });
 
 test("all ranks together keep no more than their bound", () => {
