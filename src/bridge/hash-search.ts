@@ -110,27 +110,22 @@ export class HashSearch {
         this.gives(last.algorithm, last.rootDigest, last.unitTokens, event, form, lookaheadTokens);
       if (isSame) return last;
     }
-    while (!this.isExhausted) {
+    while (!this.isExhausted && this.hashes < until) {
       const seed = this.seeds[this.next];
       if (seed === undefined) {
         this.next = 0;
         this.rounds += 1;
         return undefined;
       }
-      if (this.hashes >= until) return undefined;
       this.next += 1;
       if (!this.fits(seed.algorithm, event)) continue;
-      for (const unitTokens of units) {
-        if (!this.gives(seed.algorithm, seed.digest, unitTokens, event, form, lookaheadTokens))
-          continue;
-        this.next = 0;
-        return this.found({
-          algorithm: seed.algorithm,
-          seedOrigin: seed.origin,
-          rootDigest: seed.digest,
-          unitTokens,
-        });
-      }
+      const { algorithm, digest } = seed;
+      const unitTokens = units.find((unit) =>
+        this.gives(algorithm, digest, unit, event, form, lookaheadTokens),
+      );
+      if (unitTokens === undefined) continue;
+      this.next = 0;
+      return this.found({ algorithm, seedOrigin: seed.origin, rootDigest: digest, unitTokens });
     }
     return undefined;
   }
@@ -229,14 +224,20 @@ function lookaheadOf(event: StoreEvent, isDense: boolean, reach: number): ArrayL
   return event.lookaheadTokens?.[index] ?? NO_TOKENS;
 }
 
-/** Units worth trying: the stated one, or every divisor of the block size, the largest first. */
+/** More hash units than any engine has in one block: 256 / 4 in DeepSeek-V4, 1600 / 16 in large recurrent blocks. */
+const MOST_UNITS_PER_BLOCK = 512;
+
+/** Units worth trying: the stated one, or the divisors of the block size, the largest first. */
 function unitsOf(event: StoreEvent, hint: UnitHint): readonly number[] {
-  if (hint.statedTokens !== undefined) {
-    return event.blockSizeTokens % hint.statedTokens === 0 ? [hint.statedTokens] : [];
+  const { blockSizeTokens } = event;
+  const { statedTokens } = hint;
+  if (statedTokens !== undefined) {
+    const perBlock = blockSizeTokens / statedTokens;
+    return Number.isInteger(perBlock) && perBlock <= MOST_UNITS_PER_BLOCK ? [statedTokens] : [];
   }
   const units: number[] = [];
-  for (let unit = event.blockSizeTokens; unit >= 1; unit--) {
-    if (event.blockSizeTokens % unit === 0) units.push(unit);
+  for (let perBlock = 1; perBlock <= MOST_UNITS_PER_BLOCK; perBlock++) {
+    if (blockSizeTokens % perBlock === 0) units.push(blockSizeTokens / perBlock);
   }
   return units;
 }

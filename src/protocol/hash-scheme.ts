@@ -33,7 +33,7 @@ export function isDigestOf(text: string, algorithm: HashAlgorithm): text is Dige
   return text.length === digestBytesOf(algorithm);
 }
 
-/** How extra keys are hashed: "tagged" from vLLM 0.32 on, "untagged" before; see reference of each in docs. */
+/** How extra keys are hashed: "tagged" from vLLM 0.31 on, "untagged" before (docs/engine-hashes.md). */
 export type ExtraKeyForm = "tagged" | "untagged";
 
 /** How far the search for an engine's scheme has come. */

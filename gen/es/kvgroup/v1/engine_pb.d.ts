@@ -229,7 +229,7 @@ export enum HashScheme_ExtraKeyForm {
   UNSPECIFIED = 0,
 
   /**
-   * Each key as a tuple that begins with its type (vLLM 0.32 and later).
+   * Each key as a tuple that begins with its type (vLLM 0.31 and later).
    *
    * @generated from enum value: EXTRA_KEY_FORM_TAGGED = 1;
    */
