@@ -245,6 +245,25 @@ test("a rank keeps no more than its bound, and says so", () => {
   expect([bench.view.isLimited, bench.search.blocks]).toEqual([false, 0]);
 });
 
+test("tails that crowd are dropped and counted, at once or when there is a scheme at last", () => {
+  const count = LIMITS.tailsPerBucket.value + 1;
+  const hashKeys = new Uint8Array(count * 8);
+  const tailKeys = new Uint8Array(count * 8);
+  for (let i = 0; i < count; i++) {
+    hashKeys[i * 8] = i;
+    tailKeys[i * 8 + 4] = i;
+  }
+  const told = batchWith(0, { stored: [{ blockSize: 4, hashKeys, tailKeys }] });
+  for (const description of [withScheme(), FULL_4]) {
+    const bench = live([], description);
+    bench.take(told);
+    bench.take(engine(withScheme()));
+    expect([bench.view.unplaced.toldBlocks, bench.search.blocks]).toEqual([count - 1, count - 1]);
+    expect(bench.counts.unplacedDropped).toBe(1);
+    expect(bench.view.isLimited).toBe(true);
+  }
+});
+
 test("media beyond the bound are dropped and counted", () => {
   const bench = live([], withScheme());
   const media = Array.from({ length: LIMITS.mediaPerRank.value }, (_, i) => `TIER${i}`);

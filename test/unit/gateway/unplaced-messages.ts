@@ -19,7 +19,7 @@ import {
   hashSchemeToWire,
   writeKey,
 } from "../../../src/protocol/dist/index.js";
-import { FakeHashes, fakeScheme } from "./fake-hashes.ts";
+import { fakeHash, fakeScheme } from "./fake-hashes.ts";
 import { type EngineInit, type EventInit, FULL_4, HASHER } from "./messages.ts";
 
 /** What `create` takes for blocks without a place. */
@@ -77,7 +77,7 @@ export function blockKeys(
   lookaheadTokens: number,
   prompt: NamedPrompt,
   endTokens: number,
-  hashOf: HashOf = FakeHashes.hash,
+  hashOf: HashOf = fakeHash,
 ): { readonly hashKey: Uint8Array; readonly tailKey: Uint8Array } {
   const keys = new HashKeys(HASHER);
   const hashKey = new Uint8Array(8);
