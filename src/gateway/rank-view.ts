@@ -72,7 +72,6 @@ export class RankView implements ViewFacts {
   factsRevision = 0;
   /** Kinds of the scored groups, as vLLM calls them. */
   groupKinds: ReadonlyMap<number, string> = NO_KINDS;
-  /** Blocks that were told without a place. */
   readonly unplaced: RankUnplaced;
   private readonly options: RankViewOptions;
   private readonly target: ApplyTarget;
@@ -86,7 +85,7 @@ export class RankView implements ViewFacts {
     const rank = index.addRank(undefined);
     this.options = options;
     this.rank = rank;
-    this.unplaced = new RankUnplaced({ search, index, rank, counts, onLimit: () => this.limit() });
+    this.unplaced = new RankUnplaced({ search, index, rank, counts, view: this });
     this.target = { index, rank, media: new MediaTable(), unplaced: this.unplaced, counts };
   }
 
@@ -283,7 +282,8 @@ export class RankView implements ViewFacts {
     this.factsRevision++;
   }
 
-  private limit(): void {
+  /** A block of the GPU was lost at a bound. */
+  limit(): void {
     if (this.isLimited) return;
     this.isLimited = true;
     this.factsRevision++;

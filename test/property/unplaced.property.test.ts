@@ -303,14 +303,20 @@ class World {
 
   private event(block: Held, operation: Operation): EventInit {
     const { groupId, medium, endTokens, prefixKey } = block;
-    const place = { endTokens, blockSize: this.scheme.unitTokens };
+    const place = { endTokens, blockSize: this.blockSizeAt(endTokens) };
     const isStore = operation === Operation.STORE;
     return { operation, groupId, medium, prefixKeys: prefixKey, ...(isStore ? place : {}) };
   }
 
-  private told({ groupId, medium, hashKey, tailKey }: Held): UnplacedInit {
-    const blockSize = this.scheme.unitTokens;
+  private told({ groupId, medium, endTokens, hashKey, tailKey }: Held): UnplacedInit {
+    const blockSize = this.blockSizeAt(endTokens);
     return { groupId, medium, blockSize, hashKeys: hashKey, tailKeys: tailKey };
+  }
+
+  /** A whole block where one ends, else a partial entry. */
+  private blockSizeAt(endTokens: number): number {
+    const unit = this.scheme.unitTokens;
+    return endTokens % (2 * unit) === 0 ? 2 * unit : unit;
   }
 }
 

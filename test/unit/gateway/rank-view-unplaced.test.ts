@@ -47,6 +47,17 @@ test("an equal tail alone places nothing", () => {
   expect(counted(bench)).toEqual([1, 0, 0]);
 });
 
+test("a block is not one where no block of its size ends", () => {
+  // The group's blocks are of 4 tokens, the unit too: a block of 8 does not end at 4, and one of 2 at 4 is no part.
+  const bench = live([store(0, [4, 4, 4])], withScheme());
+  bench.take(batchWith(0, { stored: [{ ...unplaced(PROMPT, [12]), blockSize: 8 }] }));
+  bench.take(batchWith(1, { stored: [{ ...unplaced(PROMPT, [8]), blockSize: 2 }] }));
+  expect(bench.score(PROMPT)).toBe(4);
+  expect(counted(bench)).toEqual([0, 2, 2]);
+  expect(bench.counts).toMatchObject({ unplacedFound: 2, refusedBlocks: 2 });
+  expect(bench.entries()).toBe(1);
+});
+
 test("an equal hash with another tail is not believed", () => {
   const bench = live([store(0, [4, 4, 4])], withScheme());
   const { hashKeys } = unplaced(PROMPT, [8]);
