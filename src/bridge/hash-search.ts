@@ -24,6 +24,9 @@ import {
   type SeedOrigin,
 } from "@kv-group-bridge/protocol";
 import type { HashingConfig } from "./engine-config.ts";
+import { affordable, aheadOf, reachOf, type UnitHint, unitsOf } from "./search-units.ts";
+import { showsKeys } from "./span-inputs.ts";
+import { hashWork } from "./span-walk.ts";
 import type { StoreEvent } from "./vllm-event.ts";
 
 /** A way to name blocks that gave a published hash. */
@@ -41,10 +44,13 @@ interface Seed {
   readonly digest: Digest;
 }
 
-/** What is known of an engine's hash unit before anything was reproduced. */
-export interface UnitHint {
-  /** Stated H; undefined = not stated. */
-  readonly statedTokens: number | undefined;
+type SortName = "rootShown" | "rootHidden" | "belowShown" | "belowHidden";
+
+/** Stores of one sort, and how often everything was tried on them. */
+interface Sort {
+  /** Of the seeds; where the next store goes on. */
+  next: number;
+  rounds: number;
 }
 
 const NO_TOKENS = new Uint32Array(0);
@@ -63,9 +69,10 @@ export class HashSearch {
   hashes = 0;
   private readonly hashers = new Map<HashAlgorithm, BlockHasher>();
   private readonly seeds: readonly Seed[];
-  /** Of `seeds`; where the next store goes on. */
-  private next = 0;
-  private rounds = 0;
+  /** Where the stores show their extra keys, and where they do not: those of salted prompts fail every way. */
+  private sorts: Readonly<Record<SortName, Sort>> = freshSorts();
+  /** What this batch has cost, in hashes of 64 tokens. */
+  private spent = 0;
   /** What this engine was found to do last: tried first when it begins anew. */
   private last: FoundWay | undefined = undefined;
 
@@ -78,20 +85,20 @@ export class HashSearch {
     this.seeds = [...this.seeds].sort((a, b) => rankOf(a) - rankOf(b));
   }
 
-  /** Everything was tried often enough. */
+  /** Everything was tried often enough on one sort of stores. */
   get isExhausted(): boolean {
-    return this.rounds >= LIMITS.hashSearchRounds.value;
+    return Object.values(this.sorts).some(isExhausted);
   }
 
-  /** Leaves nothing of a prompt in any buffer. */
-  wipe(): void {
+  /** Leaves nothing of a prompt in any buffer, and the next batch may cost as much again. */
+  endBatch(): void {
+    this.spent = 0;
     for (const hasher of this.hashers.values()) hasher.wipe();
   }
 
   /** Begins anew: the engine is another one. */
   restart(): void {
-    this.next = 0;
-    this.rounds = 0;
+    this.sorts = freshSorts();
   }
 
   /** Tries a plain store that begins a prompt; undefined = none of the ways tried gives its first hash. */
@@ -101,30 +108,32 @@ export class HashSearch {
     hint: UnitHint,
     lookaheadTokens: number,
   ): FoundWay | undefined {
-    const units = unitsOf(event, hint);
-    const until = this.hashes + LIMITS.hashSearchHashes.value;
-    if (this.last !== undefined && this.fits(this.last.algorithm, event)) {
-      const { last } = this;
+    const units = affordable(unitsOf(event, hint), event, lookaheadTokens);
+    if (units.length === 0 || !this.hasTime) return undefined;
+    const { last } = this;
+    if (last?.rootDigest !== undefined && units.includes(last.unitTokens)) {
+      const { algorithm, rootDigest, unitTokens } = last;
       const isSame =
-        last.rootDigest !== undefined &&
-        this.gives(last.algorithm, last.rootDigest, last.unitTokens, event, form, lookaheadTokens);
+        this.fits(algorithm, event) &&
+        this.gives(algorithm, rootDigest, unitTokens, event, form, lookaheadTokens);
       if (isSame) return last;
     }
-    while (!this.isExhausted && this.hashes < until) {
-      const seed = this.seeds[this.next];
+    const sort = this.sorts[showsKeys(event) ? "rootShown" : "rootHidden"];
+    while (!isExhausted(sort) && this.hasTime) {
+      const seed = this.seeds[sort.next];
       if (seed === undefined) {
-        this.next = 0;
-        this.rounds += 1;
+        sort.next = 0;
+        sort.rounds += 1;
         return undefined;
       }
-      this.next += 1;
+      sort.next += 1;
       if (!this.fits(seed.algorithm, event)) continue;
       const { algorithm, digest } = seed;
       const unitTokens = units.find((unit) =>
         this.gives(algorithm, digest, unit, event, form, lookaheadTokens),
       );
       if (unitTokens === undefined) continue;
-      this.next = 0;
+      sort.next = 0;
       return this.found({ algorithm, seedOrigin: seed.origin, rootDigest: digest, unitTokens });
     }
     return undefined;
@@ -133,16 +142,27 @@ export class HashSearch {
   /** Tries a plain store whose parent was published as a whole digest: the seed does not matter there. */
   tryBelow(event: StoreEvent, hint: UnitHint, lookaheadTokens: number): FoundWay | undefined {
     const { parent } = event;
-    if (parent === undefined) return undefined;
+    const sort = this.sorts[showsKeys(event) ? "belowShown" : "belowHidden"];
+    if (parent === undefined || isExhausted(sort) || !this.hasTime) return undefined;
+    const units = affordable(unitsOf(event, hint), event, lookaheadTokens);
+    if (units.length === 0) return undefined;
     for (const algorithm of this.hashers.keys()) {
       const digest = wholeDigest(parent, algorithm);
       if (digest === undefined) continue;
-      for (const unitTokens of unitsOf(event, hint)) {
+      for (const unitTokens of units) {
         if (!this.gives(algorithm, digest, unitTokens, event, "bytes", lookaheadTokens)) continue;
         return this.found({ algorithm, seedOrigin: "unknown", rootDigest: undefined, unitTokens });
       }
     }
+    sort.rounds += 1;
     return undefined;
+  }
+
+  /** Whether a dense store can tell if a way is right, and there is time for it in this batch. */
+  canCheck(way: FoundWay, event: StoreEvent, lookaheadTokens: number): boolean {
+    const { unitTokens } = way;
+    if (!this.hasTime || event.blockSizeTokens % unitTokens !== 0) return false;
+    return affordable([unitTokens], event, lookaheadTokens).length > 0;
   }
 
   /** Whether a way gives the first hash of a plain store. `digest`: before its span. */
@@ -154,6 +174,10 @@ export class HashSearch {
     lookaheadTokens: number,
   ): boolean {
     return this.gives(way.algorithm, digest, way.unitTokens, event, form, lookaheadTokens);
+  }
+
+  private get hasTime(): boolean {
+    return this.spent < LIMITS.hashSearchHashes.value;
   }
 
   private found(way: FoundWay): FoundWay {
@@ -180,23 +204,23 @@ export class HashSearch {
     const hasher = this.hashers.get(algorithm);
     const first = hashes[0];
     if (hasher === undefined || first === undefined) return false;
-    const isDense = hashes.length * blockSizeTokens === tokens.length;
-    const reach = isDense ? blockSizeTokens : tokens.length;
-    const most = Math.min(reach / unitTokens, LIMITS.hashSearchHashes.value);
-    const ahead = lookaheadOf(event, isDense, reach);
+    const reach = reachOf(event);
+    const ahead = aheadOf(event, reach, lookaheadTokens);
     // Its own, not a scratch: no prompt outlives the call.
-    const block: BlockTokens = { ...NO_BLOCK, tokens };
+    const block: BlockTokens = { ...NO_BLOCK, tokens, ahead };
     let digest = parent;
-    for (let unit = 0; unit < most; unit++) {
-      block.from = unit * unitTokens;
-      block.to = block.from + unitTokens;
-      const isInside = block.to + lookaheadTokens <= tokens.length;
-      block.ahead = isInside ? tokens : ahead;
-      block.aheadFrom = isInside ? block.to : block.to - reach;
-      block.aheadTo = block.aheadFrom + lookaheadTokens;
-      if (block.aheadFrom < 0 || block.aheadTo > block.ahead.length) break;
+    for (
+      let to = unitTokens;
+      to + lookaheadTokens <= ahead.length && to <= reach;
+      to += unitTokens
+    ) {
+      block.from = to - unitTokens;
+      block.to = to;
+      block.aheadFrom = to;
+      block.aheadTo = to + lookaheadTokens;
       const computed = hasher.digest(digest, block, undefined);
       this.hashes += 1;
+      this.spent += hashWork(unitTokens + lookaheadTokens);
       if (computed === undefined) break;
       digest = computed;
       if (block.to % blockSizeTokens === 0 && publishedHash(digest, form) === first) return true;
@@ -219,27 +243,13 @@ export function wholeDigest(hash: string, algorithm: HashAlgorithm): Digest | un
   return isDigestOf(hash, algorithm) ? hash : undefined;
 }
 
-function lookaheadOf(event: StoreEvent, isDense: boolean, reach: number): ArrayLike<number> {
-  const index = isDense ? reach / event.blockSizeTokens - 1 : event.hashes.length - 1;
-  return event.lookaheadTokens?.[index] ?? NO_TOKENS;
+function freshSorts(): Readonly<Record<SortName, Sort>> {
+  const fresh = (): Sort => ({ next: 0, rounds: 0 });
+  return { rootShown: fresh(), rootHidden: fresh(), belowShown: fresh(), belowHidden: fresh() };
 }
 
-/** More hash units than any engine has in one block: 256 / 4 in DeepSeek-V4, 1600 / 16 in large recurrent blocks. */
-const MOST_UNITS_PER_BLOCK = 512;
-
-/** Units worth trying: the stated one, or the divisors of the block size, the largest first. */
-function unitsOf(event: StoreEvent, hint: UnitHint): readonly number[] {
-  const { blockSizeTokens } = event;
-  const { statedTokens } = hint;
-  if (statedTokens !== undefined) {
-    const perBlock = blockSizeTokens / statedTokens;
-    return Number.isInteger(perBlock) && perBlock <= MOST_UNITS_PER_BLOCK ? [statedTokens] : [];
-  }
-  const units: number[] = [];
-  for (let perBlock = 1; perBlock <= MOST_UNITS_PER_BLOCK; perBlock++) {
-    if (blockSizeTokens % perBlock === 0) units.push(blockSizeTokens / perBlock);
-  }
-  return units;
+function isExhausted(sort: Sort): boolean {
+  return sort.rounds >= LIMITS.hashSearchRounds.value;
 }
 
 function seedsOf(algorithm: HashAlgorithm, configured: string | undefined): readonly Seed[] {

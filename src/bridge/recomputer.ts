@@ -106,10 +106,10 @@ export class Recomputer {
     return hasher;
   }
 
-  /** Leaves nothing of a prompt in any buffer. */
-  wipe(): void {
+  /** A batch ends: nothing of a prompt is left in any buffer, and the next one may cost as much again. */
+  endBatch(): void {
     for (const hasher of this.hashers.values()) hasher.wipe();
-    this.search.wipe();
+    this.search.endBatch();
   }
 
   /** The path of an adapter; asks for it when it is not known. */
@@ -130,7 +130,7 @@ export class Recomputer {
    * own.
    */
   see(event: StoreEvent, lookaheadTokens: number, isNeeded: boolean): void {
-    if (this.state !== "searching" && this.state !== "proven") return;
+    if (this.state === "refuted" || this.state === "off") return;
     if (!isPlainSpan(event)) return;
     const form = publishedFormOf(event);
     if (form === undefined) return;
@@ -151,15 +151,16 @@ export class Recomputer {
   contradicted(event: StoreEvent): void {
     this.options.refuse("hash_not_reproduced");
     const { loraName } = event;
-    if (loraName !== undefined) {
+    const path = loraName === undefined ? undefined : this.loraPaths.get(loraName);
+    // In the untagged form no path is hashed: another one would change nothing.
+    if (loraName !== undefined && path !== undefined && this.extraKeyForm !== "untagged") {
       // The name leads to another path by now.
-      const path = this.loraPaths.get(loraName);
-      if (path !== undefined) this.refutedPaths.set(loraName, path);
+      this.refutedPaths.set(loraName, path);
       this.mergePaths();
       this.options.report("a LoRA adapter's path is not the one that is hashed", {});
       return;
     }
-    if (event.extraKeys?.some((keys) => keys !== undefined) === true) {
+    if (loraName !== undefined || hasExtraKeys(event)) {
       this.isExtraKeyFormRefuted = true;
       this.extraKeyForm = undefined;
       this.currentRevision += 1;
@@ -221,7 +222,6 @@ export class Recomputer {
 
   /** The way is known from chains whose begin was not seen; a begin may tell the seed too. */
   private seekSeed(event: StoreEvent, form: PublishedForm, lookaheadTokens: number): void {
-    if (this.search.isExhausted) return;
     const hint = { statedTokens: this.way?.unitTokens };
     const found = this.search.tryRoot(event, form, hint, lookaheadTokens);
     if (found === undefined) return;
@@ -238,7 +238,7 @@ export class Recomputer {
     const digest =
       event.parent === undefined ? way.rootDigest : wholeDigest(event.parent, way.algorithm);
     if (digest === undefined || !isDenseStore(event) || event.extraKeys === undefined) return;
-    if (event.blockSizeTokens % way.unitTokens !== 0) return;
+    if (!this.search.canCheck(way, event, lookaheadTokens)) return;
     this.storesSinceCheck += 1;
     if (this.storesSinceCheck < LIMITS.hashCheckStores.value) return;
     this.storesSinceCheck = 0;
@@ -281,6 +281,10 @@ const STATE_TEXTS: Readonly<Record<HashState, string>> = {
   off: "not recomputed",
 };
 
+function hasExtraKeys(event: StoreEvent): boolean {
+  return event.extraKeys?.some((keys) => keys !== undefined) ?? false;
+}
+
 /** Nothing but tokens, as far as the event says, in the engine's own GPU. */
 function isPlainSpan(event: StoreEvent): boolean {
   return (
@@ -289,6 +293,6 @@ function isPlainSpan(event: StoreEvent): boolean {
     event.tokens.length > 0 &&
     event.loraName === undefined &&
     event.loraId === undefined &&
-    (event.extraKeys?.every((keys) => keys === undefined) ?? true)
+    !hasExtraKeys(event)
   );
 }
