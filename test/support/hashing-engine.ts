@@ -19,6 +19,7 @@ import {
   type HashAlgorithm,
   KeyedHasher,
   PrefixState,
+  STATE_WORDS,
 } from "../../src/protocol/dist/index.js";
 import type { Dice } from "./random-caches.ts";
 import { group } from "./typed-events.ts";
@@ -232,6 +233,8 @@ export class HashingEngine {
     const { unitTokens, lookaheadTokens = 0, form = "integer" } = this.options;
     const { tokens, loraName, cacheSalt } = prompt;
     const loraPath = loraName === undefined ? undefined : this.options.loraPaths?.get(loraName);
+    const state = new PrefixState();
+    state.load(this.hasher.rootWords({ loraName, cacheSalt }), 0, 0);
     let parent = this.root;
     for (let to = unitTokens; to + lookaheadTokens <= tokens.length; to += unitTokens) {
       const from = to - unitTokens;
@@ -250,23 +253,31 @@ export class HashingEngine {
       parent = digest;
       const hash = publishedHash(digest, form);
       hashes.push(hash);
-      this.truth.set(hash, { endTokens: to, ...this.keyAt(prompt, to + lookaheadTokens) });
+      this.absorb(state, prompt, from, to);
+      this.truth.set(hash, { endTokens: to, ...this.keyAt(state, prompt) });
     }
   }
 
-  /** The prefix key of the first `end` tokens. */
-  keyAt(prompt: ModelPrompt, end: number): { keyLow: number; keyHigh: number } {
-    const { tokens, loraName, cacheSalt, items = [] } = prompt;
-    const state = new PrefixState();
-    state.load(this.hasher.rootWords({ loraName, cacheSalt }), 0, 0);
-    for (let at = 0; at < end; at++) {
-      for (const { identifier, offset } of items) {
+  /** Absorbs tokens `from` to `to`, and each item where it starts. */
+  private absorb(state: PrefixState, prompt: ModelPrompt, from: number, to: number): void {
+    for (let at = from; at < to; at++) {
+      for (const { identifier, offset } of prompt.items ?? []) {
         if (offset === at) state.absorbItem(this.hasher.itemWords({ identifier, startTokens: at }));
       }
-      state.absorb(tokens, at, at + 1);
+      state.absorb(prompt.tokens, at, at + 1);
     }
-    state.finish();
-    return { keyLow: state.keyLow, keyHigh: state.keyHigh };
+  }
+
+  /** The prefix key of what the state stands at and the look-ahead after it. */
+  private keyAt(state: PrefixState, prompt: ModelPrompt): { keyLow: number; keyHigh: number } {
+    const words = new Uint32Array(STATE_WORDS);
+    const ahead = new PrefixState();
+    state.save(words, 0);
+    ahead.load(words, 0, state.endTokens);
+    const to = state.endTokens + (this.options.lookaheadTokens ?? 0);
+    this.absorb(ahead, prompt, state.endTokens, to);
+    ahead.finish();
+    return { keyLow: ahead.keyLow, keyHigh: ahead.keyHigh };
   }
 }
 
