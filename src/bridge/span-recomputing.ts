@@ -27,6 +27,8 @@ export interface SpanRecomputingOptions extends RecomputeRules {
 /** What it costs to begin with a span, in hashes, and how many listed hashes cost as much as one. */
 const BEGIN_WORK = 1;
 const LISTED_PER_WORK = 32;
+/** What it costs to note an end that no event names. */
+const END_WORK = 0.5;
 
 /** One a mirror. */
 export class SpanRecomputing implements JobHost, RetryHost {
@@ -233,6 +235,7 @@ export class SpanRecomputing implements JobHost, RetryHost {
     const block = this.fineEnds.add(hash);
     if (block.isPlaced) return;
     this.learnt += 1;
+    this.known.work += END_WORK;
     walk.finishKey();
     block.place(walk.state, walk.keyLow, walk.keyHigh, job.event.loraName);
     block.isPlain = job.isPlain;

@@ -26,6 +26,7 @@ import {
   type ModelOptions,
   type ModelPrompt,
   mixed,
+  type TrueEnd,
 } from "../support/hashing-engine.ts";
 import { PlayedRank } from "../support/played-rank.ts";
 import { Dice } from "../support/random-caches.ts";
@@ -36,30 +37,30 @@ const seeds = fc.integer({ min: 1, max: 2 ** 31 });
 
 interface GivenPlace {
   readonly hash: BlockHash;
-  readonly place: NewPlace;
+  readonly end: TrueEnd;
+  /** The block before it, with its place at that moment. */
+  readonly before: { readonly hash: BlockHash; readonly end: TrueEnd } | undefined;
 }
 
 let recomputed: GivenPlace[] = [];
 
 beforeEach(() => {
-  recomputed = [];
   const give = PlaceBook.prototype.givePlace;
-  vi.spyOn(PlaceBook.prototype, "givePlace").mockImplementation(function (
-    this: PlaceBook,
-    block: Block,
-    place: NewPlace,
-  ) {
-    const { state, ...rest } = place;
-    const { endTokens } = state;
+  const spied = function (this: PlaceBook, block: Block, place: NewPlace): void {
+    const { state, keyLow, keyHigh, before } = place;
+    const { hash } = block;
     if (place.by === "recomputed") {
-      recomputed.push({
-        hash: block.hash,
-        place: { ...rest, state: Object.assign(Object.create(null), { endTokens }) },
-      });
+      const end = { endTokens: state.endTokens, keyLow, keyHigh };
+      recomputed.push({ hash, end, before: before === undefined ? undefined : endOf(before) });
     }
     give.call(this, block, place);
-  });
+  };
+  vi.spyOn(PlaceBook.prototype, "givePlace").mockImplementation(spied);
 });
+
+function endOf({ hash, endTokens, keyLow, keyHigh }: Block): NonNullable<GivenPlace["before"]> {
+  return { hash, end: { endTokens, keyLow, keyHigh } };
+}
 
 afterEach(() => {
   vi.restoreAllMocks();
@@ -276,9 +277,9 @@ function drawnFrom(seed: number): Dice {
 }
 
 function expectTrue(engine: HashingEngine): void {
-  for (const { hash, place } of recomputed) {
-    const { state, keyLow, keyHigh } = place;
-    expect({ endTokens: state.endTokens, keyLow, keyHigh }).toEqual(engine.truth.get(hash));
+  for (const { hash, end, before } of recomputed) {
+    expect(end).toEqual(engine.truth.get(hash));
+    if (before !== undefined) expect(before.end).toEqual(engine.truth.get(before.hash));
   }
   recomputed = [];
 }
