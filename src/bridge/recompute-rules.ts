@@ -22,10 +22,13 @@ export function recomputeRules(facts: EngineFacts, recomputer: Recomputer): Reco
   let groups: readonly GroupDescription[] = [];
   let leads: ReadonlySet<GroupId> = new Set();
   let leadSizes: ReadonlySet<number> = new Set();
+  let hasOthers = false;
   const look = (): void => {
     if (facts.revision === revision) return;
     revision = facts.revision;
-    groups = facts.describe().groups.filter((group) => LEAD_KINDS.has(group.kind ?? ""));
+    const all = facts.describe().groups;
+    hasOthers = all.length > 1;
+    groups = all.filter((group) => LEAD_KINDS.has(group.kind ?? ""));
     leads = new Set(groups.map((group) => group.groupId));
     leadSizes = new Set(groups.map((group) => group.blockSizeTokens ?? 0));
   };
@@ -36,11 +39,13 @@ export function recomputeRules(facts: EngineFacts, recomputer: Recomputer): Reco
       look();
       return !leadSizes.has(unitTokens);
     },
-    // The spans of lead groups cover every prompt; where there is none, any group's may be all there is.
+    // The spans of lead groups cover every prompt, and blocks of H list every end; where there is no lead, any group's
+    // spans may be all there is, and do not list every end: other groups may name one.
     keepsFineEnds: ({ blockSizeTokens, groupId }, unitTokens) => {
       look();
-      if (blockSizeTokens === unitTokens) return false;
-      return leads.size === 0 || groupId === undefined || leads.has(groupId);
+      const isFine = blockSizeTokens !== unitTokens;
+      if (leads.size === 0) return isFine || hasOthers;
+      return isFine && (groupId === undefined || leads.has(groupId));
     },
   };
 }
