@@ -78,6 +78,8 @@ export class RecomputeJob implements WalkTarget {
   private walk: SpanWalk | undefined = undefined;
   private isWhole = false;
   private reproduced = 0;
+  /** A listed hash was reproduced. */
+  isReproduced = false;
 
   constructor(options: JobOptions) {
     const { event, parent } = options;
@@ -146,6 +148,7 @@ export class RecomputeJob implements WalkTarget {
     const isJudged =
       this.assumptions.length === 1 && this.isWhole && walk.isUnbroken && isLocalGpu(event);
     if (isJudged && this.reproduced < this.listed.size) recomputer.contradicted(event);
+    this.isReproduced ||= this.reproduced > 0;
     this.at = this.reproduced > 0 ? this.assumptions.length : this.at + 1;
     this.reproduced = 0;
     this.before = this.options.parent;

@@ -71,9 +71,19 @@ export class SpanQueue {
   }
 }
 
-/** A store of the batch at hand that may get more places. */
+/** What came of the first try. */
+export interface FirstTry {
+  /** A listed hash was reproduced: what was assumed of the span is right, and all of it was walked. */
+  readonly isReproduced: boolean;
+  /** Salts that were known for its begin; -1 = nothing could be tried. */
+  readonly salts: number;
+}
+
+/** A store of the batch at hand that may tell more. */
 interface Retry {
   readonly span: WaitingSpan;
+  readonly isReproduced: boolean;
+  salts: number;
   /** Its hashes before this one have their places. */
   at: number;
   /** What had been learnt when it was tried last. */
@@ -86,6 +96,8 @@ export interface RetryHost {
   isUnplaced(hash: BlockHash): boolean;
   /** The end of the hash is known, whether anything is held or not. */
   isAnchor(hash: BlockHash): boolean;
+  /** How many salts a span that begins a prompt may have. */
+  saltsOf(event: StoreEvent): number;
 }
 
 /** The stores of one batch that are tried again at its end. */
@@ -93,9 +105,9 @@ export class SpanRetries {
   private retries: Retry[] = [];
 
   /** A store is to be tried again; beyond the bound it is not. */
-  add(span: WaitingSpan): void {
+  add(span: WaitingSpan, first: FirstTry): void {
     if (this.retries.length >= LIMITS.hashRetryStores.value) return;
-    this.retries.push({ span, at: 0, learnt: -1 });
+    this.retries.push({ span, ...first, at: 0, learnt: -1 });
   }
 
   /** Every store. */
@@ -103,23 +115,12 @@ export class SpanRetries {
     return this.retries.map(({ span }) => span.event);
   }
 
-  /** Those that may get more places than when they were tried last. `learnt` grows with everything that was learnt. */
+  /** Those that may tell more than when they were tried last. `learnt` grows with everything that was learnt. */
   due(learnt: number, host: RetryHost): readonly WaitingSpan[] {
-    const due: WaitingSpan[] = [];
-    const open: Retry[] = [];
-    for (const retry of this.retries) {
-      const { event } = retry.span;
-      const isEmpty = event.hashes.length === 0;
-      const hasAnchor = event.parent === undefined || host.isAnchor(event.parent);
-      if (isEmpty && hasAnchor) due.push(retry.span);
-      if (!isEmpty && isFinished(retry, host)) continue;
-      if (!(isEmpty && hasAnchor)) open.push(retry);
-      if (isEmpty || !hasAnchor || retry.learnt === learnt) continue;
-      retry.learnt = learnt;
-      due.push(retry.span);
-    }
-    this.retries = open;
-    return due;
+    this.retries = this.retries.filter(
+      (retry) => !retry.isReproduced || !hasAllPlaces(retry, host),
+    );
+    return this.retries.filter((retry) => isDue(retry, learnt, host)).map(({ span }) => span);
   }
 
   /** Forgets all of them. */
@@ -128,7 +129,19 @@ export class SpanRetries {
   }
 }
 
-function isFinished(retry: Retry, host: RetryHost): boolean {
+/** Notes the try as well. */
+function isDue(retry: Retry, learnt: number, host: RetryHost): boolean {
+  const { event } = retry.span;
+  if (event.parent !== undefined && !host.isAnchor(event.parent)) return false;
+  const salts = event.parent === undefined ? host.saltsOf(event) : 0;
+  // A store without hashes confirms nothing: it is walked anew only under salts that were not known.
+  const isNews = event.hashes.length === 0 ? salts > retry.salts : learnt !== retry.learnt;
+  retry.salts = salts;
+  retry.learnt = learnt;
+  return isNews;
+}
+
+function hasAllPlaces(retry: Retry, host: RetryHost): boolean {
   const { hashes } = retry.span.event;
   for (; retry.at < hashes.length; retry.at++) {
     const hash = hashes[retry.at];

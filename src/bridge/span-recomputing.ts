@@ -42,6 +42,8 @@ export class SpanRecomputing implements JobHost, RetryHost {
   private job: RecomputeJob | undefined = undefined;
   private readonly retries = new SpanRetries();
   private untilWork: number = LIMITS.hashesPerBatch.value;
+  /** The job that ended last has reproduced a listed hash. */
+  private isReproduced = false;
   /** Grows with every place, end, digest and salt. */
   private learnt = 0;
 
@@ -140,14 +142,27 @@ export class SpanRecomputing implements JobHost, RetryHost {
     if (unit !== undefined && !needsRecomputing(unit)) return;
     if (unit !== undefined) {
       this.noteSalt(event, unit);
+      this.isReproduced = false;
       this.add(event, lookaheadTokens);
       this.work();
       // It comes to its turn with all that is known by then.
       if (this.waiting.first !== undefined) return;
     }
-    const isTold =
-      event.hashes.length === 0 && (event.parent === undefined || this.isAnchor(event.parent));
-    if (unit === undefined || !isTold) this.retries.add({ event, lookaheadTokens });
+    const isTried =
+      unit !== undefined && (event.parent === undefined || this.isAnchor(event.parent));
+    this.retries.add(
+      { event, lookaheadTokens },
+      {
+        isReproduced: isTried && this.isReproduced,
+        salts: isTried ? this.saltsOf(event) : -1,
+      },
+    );
+  }
+
+  saltsOf(event: StoreEvent): number {
+    const unit = this.options.recomputer.unitTokens;
+    if (unit === undefined || event.parent !== undefined) return 0;
+    return this.salts.of(event.tokens, unit).length;
   }
 
   isUnplaced(hash: BlockHash): boolean {
@@ -210,6 +225,7 @@ export class SpanRecomputing implements JobHost, RetryHost {
       job.step(this.untilWork);
       if (!job.isDone) continue;
       this.job = undefined;
+      this.isReproduced = job.isReproduced;
       this.waiting.shift();
     }
   }

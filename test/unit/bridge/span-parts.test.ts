@@ -51,27 +51,40 @@ describe("SpanQueue", () => {
 });
 
 describe("SpanRetries", () => {
-  test("gives a store again when something was learnt, an empty one once its parent is known", () => {
+  test("gives a store again when something was learnt, until all its hashes have places", () => {
     const retries = new SpanRetries();
     const event = stored([1, 2], span(1, 8));
     const empty = stored([], span(1, 8), { parent: hash(9) });
     const spans = [event, empty].map((one) => ({ event: one, lookaheadTokens: 0 }));
-    for (const one of spans) retries.add(one);
+    for (const one of spans) retries.add(one, { isReproduced: true, salts: -1 });
     const placed = new Set<string>();
     const known = new Set<string>();
     const host = {
       isUnplaced: (one: string) => !placed.has(one),
       isAnchor: (one: string) => known.has(one),
+      saltsOf: () => 0,
     };
     expect(retries.due(1, host)).toEqual([spans[0]]);
     expect(retries.due(1, host)).toEqual([]);
     known.add(hash(9));
-    expect(retries.due(2, host)).toEqual(spans);
     placed.add(hash(1));
-    expect(retries.due(3, host)).toEqual([spans[0]]);
     placed.add(hash(2));
-    expect(retries.due(4, host)).toEqual([]);
+    expect(retries.due(2, host)).toEqual([]);
     expect(retries.events).toEqual([]);
+  });
+
+  test("what could not be reproduced is walked again, though others have placed its hashes", () => {
+    const retries = new SpanRetries();
+    const event = stored([1], span(1, 8));
+    const empty = stored([], span(1, 8));
+    const spans = [event, empty].map((one) => ({ event: one, lookaheadTokens: 0 }));
+    for (const one of spans) retries.add(one, { isReproduced: false, salts: 0 });
+    let salts = 0;
+    const host = { isUnplaced: () => false, isAnchor: () => true, saltsOf: () => salts };
+    expect(retries.due(1, host)).toEqual([spans[0]]);
+    salts = 1;
+    expect(retries.due(2, host)).toEqual(spans);
+    expect(retries.due(2, host)).toEqual([]);
   });
 });
 
