@@ -47,7 +47,8 @@ interface GivenPlace {
 let recomputed: GivenPlace[] = [];
 
 beforeEach(() => {
-  const give = PlaceBook.prototype.givePlace;
+  const give: unknown = Reflect.get(PlaceBook.prototype, "givePlace");
+  if (typeof give !== "function") throw new RangeError("no such method");
   const spied = function (this: PlaceBook, block: Block, place: NewPlace): void {
     const { state, keyLow, keyHigh, before } = place;
     const { hash } = block;
@@ -55,7 +56,7 @@ beforeEach(() => {
       const end = { endTokens: state.endTokens, keyLow, keyHigh };
       recomputed.push({ hash, end, before: before === undefined ? undefined : endOf(before) });
     }
-    give.call(this, block, place);
+    Reflect.apply(give, this, [block, place]);
   };
   vi.spyOn(PlaceBook.prototype, "givePlace").mockImplementation(spied);
 });
