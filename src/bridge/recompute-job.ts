@@ -144,9 +144,7 @@ export class RecomputeJob implements WalkTarget {
     if (this.reproduced > 0 && assumption !== undefined && hasExtras(event, assumption.salt)) {
       recomputer.extraKeysReproduced(assumption.form);
     }
-    // What other caches and other producers call their blocks says nothing of the engine's own way.
-    const isJudged =
-      this.assumptions.length === 1 && this.isWhole && walk.isUnbroken && isLocalGpu(event);
+    const isJudged = this.assumptions.length === 1 && this.isWhole && walk.isUnbroken;
     if (isJudged && this.reproduced < this.listed.size) recomputer.contradicted(event);
     this.isReproduced ||= this.reproduced > 0;
     this.at = this.reproduced > 0 ? this.assumptions.length : this.at + 1;
@@ -174,6 +172,7 @@ export class RecomputeJob implements WalkTarget {
         ? hasher.rootWords({ loraName, cacheSalt: inputs.cacheSalt })
         : this.parentWords;
     if (words === undefined) return undefined;
+    // What other caches and other producers call their blocks says nothing of the engine's own way.
     this.isWhole = inputs.isWhole && isLocalGpu(event);
     return new SpanWalk({
       event,

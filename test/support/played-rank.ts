@@ -111,7 +111,6 @@ export class PlayedRank {
     this.said = [];
     for (const event of events) this.applier.apply(event);
     this.mirror.endBatch(this.facts.lookaheadTokens ?? 0);
-    this.facts.proveUnit(this.recomputer.unitTokens);
     const { said } = this;
     said.push(...this.writer.takeKeyEvents().map(text));
     said.push(...(this.writer.takeEngineEvents() ?? []).map(text));
@@ -119,7 +118,7 @@ export class PlayedRank {
     said.push(...removed.map((blocks) => `no more ${unplacedText(blocks)}`));
     said.push(...stored.map(unplacedText));
     said.push(
-      JSON.stringify(this.facts.describe()),
+      JSON.stringify(this.facts.describe(this.recomputer.unitTokens)),
       this.recomputer.proven === undefined ? "" : "proven",
     );
     said.push(`${this.mirror.placed} ${this.mirror.unplaced} ${this.mirror.told}`);
