@@ -244,7 +244,7 @@ describe("proven", () => {
   test("reports hold neither hashes nor tokens", () => {
     const watched = proven(engineOf());
     expect(watched.reports).toEqual([
-      'block hashes: the engine\'s own were reproduced {"reason":"proven","algorithm":"sha256","seed":"default","unitTokens":4}',
+      'block hashes: the engine\'s own were reproduced {"reason":"proven","algorithm":"sha256","seedOrigin":"default","unitTokens":4}',
     ]);
   });
 });
