@@ -4,6 +4,7 @@
  * Refuses: nothing.
  * Does not do: decide when a fault happens (chaos.ts does, with the same randomness).
  */
+import { drawLayout, type SimLayout } from "./engine-layout.ts";
 import type { SeededRandomness } from "./seeded-randomness.ts";
 
 /** Faults that come with a rate for each step of the engine. */
@@ -32,13 +33,7 @@ export const RATED_FAULTS = [
 export type RatedFault = (typeof RATED_FAULTS)[number];
 
 /** One seed's plan. Rates are probabilities. */
-export interface FaultPlan {
-  readonly hasSliding: boolean;
-  readonly hasMamba: boolean;
-  /** Blocks of the sliding window that must be held. */
-  readonly windowBlocks: number;
-  /** Only the blocks that a later lookup needs are stored, as vLLM does by default. */
-  readonly isSparse: boolean;
+export interface FaultPlan extends SimLayout {
   /** True = kinds and sizes are learnt from events. */
   readonly isLearnt: boolean;
   readonly poolBlocks: number;
@@ -111,10 +106,7 @@ export function drawPlan(dice: SeededRandomness): FaultPlan {
   const replayRate = (most: number): number => (isReplaySound ? 0 : rate(most, 0.5));
   return {
     isFaultless,
-    hasSliding: dice.chance(0.6),
-    hasMamba: dice.chance(0.4),
-    windowBlocks: dice.between(2, 3),
-    isSparse: dice.chance(0.5),
+    ...drawLayout(dice),
     isLearnt: dice.chance(0.25),
     poolBlocks: dice.between(20, 60),
     steps: dice.between(15, 50),

@@ -12,7 +12,7 @@ import { Chaos } from "./chaos.ts";
 import { CheckpointShelf } from "./checkpoint-shelf.ts";
 import { Claims } from "./claims.ts";
 import type { Coverage } from "./coverage.ts";
-import { groupsOf } from "./engine-process.ts";
+import { groupsOf, isFirstSizeTrusted, schedulerStride } from "./engine-layout.ts";
 import { Engines } from "./engines.ts";
 import { drawPlan, type FaultPlan, rateOf } from "./fault-plan.ts";
 import { GatewayHost } from "./gateway-host.ts";
@@ -279,22 +279,22 @@ function rankZero(): NonNullable<ReturnType<typeof parseDpRank>> {
 
 /** What an operator would state: everything, or the roster alone. */
 function describeEngine(plan: FaultPlan): EngineConfig {
-  const groups = groupsOf(plan).map(({ groupId, kind, stride, windowTokens }) =>
-    plan.isLearnt
-      ? { group_id: groupId }
-      : {
-          group_id: groupId,
-          kind,
-          block_size: stride * TREE_BLOCK_TOKENS,
-          ...(windowTokens === undefined ? {} : { sliding_window: windowTokens }),
-          spec_class: groupId,
-        },
-  );
-  const unit = TREE_BLOCK_TOKENS;
+  const groups = groupsOf(plan).map(({ groupId, kind, stride, windowTokens }) => {
+    const size = { block_size: stride * TREE_BLOCK_TOKENS };
+    // Where entries inside blocks are stored and never used, a group whose first store is one seems to have small blocks.
+    if (plan.isLearnt) return { group_id: groupId, ...(isFirstSizeTrusted(plan) ? {} : size) };
+    return {
+      group_id: groupId,
+      kind,
+      ...size,
+      ...(windowTokens === undefined ? {} : { sliding_window: windowTokens }),
+      spec_class: groupId,
+    };
+  });
   const stated = {
-    scheduler_block_size: plan.hasMamba ? 2 * unit : unit,
-    hash_block_size: unit,
-    fine: false,
+    scheduler_block_size: schedulerStride(groupsOf(plan)) * TREE_BLOCK_TOKENS,
+    hash_block_size: plan.hashing?.unitTokens ?? TREE_BLOCK_TOKENS,
+    fine: plan.isFine,
     lookahead_tokens: 0,
     eagle_bound: "hash_end",
     replay_tokens: 0,
