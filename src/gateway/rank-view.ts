@@ -157,9 +157,13 @@ export class RankView implements ViewFacts {
     if (!start.isResumed) this.forget();
     this.place.start(cursor, start.instance, start.isResumed);
     this.expectsStart = false;
-    this.hasUntoldBlocks = start.unplacedBlocks > start.toldUnplacedBlocks;
+    // A start that goes on tells of the bridge's present. This view is that of its own cursor until batches come: what
+    // made it doubtful still does.
     const isComplete = start.completeness === Completeness.COMPLETE;
-    this.settle(isComplete, start.isEngineConnected, start.isCatchingUp);
+    const hasUntoldBlocks = start.unplacedBlocks > start.toldUnplacedBlocks;
+    const wasDoubtful = start.isResumed && !this.isComplete;
+    this.hasUntoldBlocks = hasUntoldBlocks || (start.isResumed && this.hasUntoldBlocks);
+    this.settle(isComplete && !wasDoubtful, start.isEngineConnected, start.isCatchingUp);
     this.factsRevision++;
     if (this.adopt(engine)) return start.isResumed ? RESUMED : STARTED;
     invariant(start.isResumed, "an empty rank takes any layout");

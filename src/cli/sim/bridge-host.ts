@@ -133,6 +133,9 @@ export class BridgeHost {
     const checkpoint = this.options.shelf.find(options);
     const pipeline = new RankPipeline({ ...options, checkpoint });
     this.continued = checkpoint?.head.epoch;
+    if (checkpoint !== undefined && pipeline.mirror.told > 0) {
+      this.options.coverage.add("checkpoints_with_tails");
+    }
     const instance = this.options.mintNumber();
     const fanOut: FanOut = new FanOut({
       view: pipeline,

@@ -4,9 +4,10 @@
  * Refuses: nothing.
  * Does not do: hold blocks (engine-process.ts does), or look prompts up (engine-lookup.ts does).
  */
-import { HASH_UNITS_TOKENS, type TreeHashing } from "./tree-hashes.ts";
+
 import { TREE_BLOCK_TOKENS } from "./prompt-tree.ts";
 import type { SeededRandomness } from "./seeded-randomness.ts";
+import { HASH_UNITS_TOKENS, type TreeHashing } from "./tree-hashes.ts";
 
 /** What the groups are. `stride`: blocks of the tree in one block of the group. */
 export interface SimGroup {
@@ -59,11 +60,6 @@ export function schedulerStride(groups: readonly SimGroup[]): number {
 /** Partial entries are stored: the full group's blocks are larger than the hash unit. */
 export function hasTails({ hashing, fullStride }: SimLayout): boolean {
   return hashing !== undefined && fullStride > 1;
-}
-
-/** A bridge that takes the block size of a group's first store for the group's never answers too much for it. */
-export function isFirstSizeTrusted(layout: SimLayout): boolean {
-  return layout.isFine || !hasTails(layout);
 }
 
 /** Draws a layout. Half of the engines have hashes that can be recomputed. */

@@ -4,7 +4,7 @@
  * Refuses: nothing.
  * Does not do: know bridges or gateways.
  */
-import { groupsOf, schedulerStride, type SimGroup, type SimLayout } from "./engine-layout.ts";
+import { groupsOf, type SimGroup, type SimLayout, schedulerStride } from "./engine-layout.ts";
 
 /** Whether a group holds the entry that ends after so many blocks of the prompt. */
 export type HoldsEnd = (group: SimGroup, depth: number) => boolean;

@@ -10,9 +10,9 @@
 import { parseSequenceNumber, type SequenceNumber } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
 import { Encoder } from "@msgpack/msgpack";
-import { type FaultPlan, rateOf } from "./fault-plan.ts";
-import { groupsOf, hasTails, schedulerStride, type SimGroup } from "./engine-layout.ts";
+import { groupsOf, hasTails, type SimGroup, schedulerStride } from "./engine-layout.ts";
 import { EngineLookup } from "./engine-lookup.ts";
+import { type FaultPlan, rateOf } from "./fault-plan.ts";
 import { treePath } from "./prompt-tree.ts";
 import type { SeededRandomness } from "./seeded-randomness.ts";
 import { storeOf, tailOf } from "./store-events.ts";
@@ -130,7 +130,8 @@ export class EngineProcess {
   }
 
   private request(leaf: number, events: unknown[]): void {
-    const depth = this.dice.chance(0.5) ? 6 : this.dice.between(1, 6);
+    // Where entries inside blocks are stored, short prompts often come before the long ones that tell their places.
+    const depth = this.dice.chance(hasTails(this.plan) ? 0.15 : 0.5) ? 6 : this.dice.between(1, 6);
     const path = treePath(leaf).slice(0, depth);
     const hit = this.hitOf(path);
     const stores: (() => void)[] = [];
@@ -138,7 +139,8 @@ export class EngineProcess {
     for (const group of this.groups) {
       const from = hit - (hit % group.stride);
       const kept = this.keptBlocks(group, path, from);
-      for (const block of kept) this.allocate(group, block, events, this.partialAt(group, path, hit));
+      for (const block of kept)
+        this.allocate(group, block, events, this.partialAt(group, path, hit));
       if (kept.length === 0) continue;
       for (const span of this.spans(group, from, depth)) {
         stores.push(() => events.push(storeOf(this.plan, group, leaf, span, kept)));
@@ -169,11 +171,20 @@ export class EngineProcess {
   }
 
   /** The spans of a group's stores: one, or two, as for a prompt that is computed in two steps. */
-  private spans(group: SimGroup, from: number, depth: number): readonly (readonly [number, number])[] {
+  private spans(
+    group: SimGroup,
+    from: number,
+    depth: number,
+  ): readonly (readonly [number, number])[] {
     const to = depth - (depth % group.stride);
     if (this.plan.hashing === undefined || !this.dice.chance(0.3)) return [[from, to]];
     const middle = from + group.stride * this.dice.below((to - from) / group.stride);
-    return middle === from ? [[from, to]] : [[from, middle], [middle, to]];
+    return middle === from
+      ? [[from, to]]
+      : [
+          [from, middle],
+          [middle, to],
+        ];
   }
 
   /** Entries that end inside blocks: at the prompt's last hash end, or the one before. */

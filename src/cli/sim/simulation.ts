@@ -12,7 +12,7 @@ import { Chaos } from "./chaos.ts";
 import { CheckpointShelf } from "./checkpoint-shelf.ts";
 import { Claims } from "./claims.ts";
 import type { Coverage } from "./coverage.ts";
-import { groupsOf, isFirstSizeTrusted, schedulerStride } from "./engine-layout.ts";
+import { groupsOf, hasTails, schedulerStride } from "./engine-layout.ts";
 import { Engines } from "./engines.ts";
 import { drawPlan, type FaultPlan, rateOf } from "./fault-plan.ts";
 import { GatewayHost } from "./gateway-host.ts";
@@ -259,6 +259,8 @@ class Simulation {
   private count(): void {
     const { coverage } = this.options;
     this.bridge.countAll();
+    for (const gateway of this.gateways) gateway.count();
+    if (this.plan.isFine) coverage.add("seeds_with_fine_hits");
     for (const { published, unreadable, clears } of this.engines.all) {
       coverage.add("batches", published.length);
       coverage.add("removal_unreadable", unreadable);
@@ -281,8 +283,8 @@ function rankZero(): NonNullable<ReturnType<typeof parseDpRank>> {
 function describeEngine(plan: FaultPlan): EngineConfig {
   const groups = groupsOf(plan).map(({ groupId, kind, stride, windowTokens }) => {
     const size = { block_size: stride * TREE_BLOCK_TOKENS };
-    // Where entries inside blocks are stored and never used, a group whose first store is one seems to have small blocks.
-    if (plan.isLearnt) return { group_id: groupId, ...(isFirstSizeTrusted(plan) ? {} : size) };
+    // A group whose first store is an entry inside a block seems to have small blocks until it stores a whole one.
+    if (plan.isLearnt) return { group_id: groupId, ...(hasTails(plan) ? size : {}) };
     return {
       group_id: groupId,
       kind,

@@ -24,7 +24,10 @@ export function storeOf(
   const path = treePath(leaf);
   const named = path.slice(from, to).filter((block) => kept.includes(block));
   return {
-    ...commonOf(group, named.map((block) => wireHash(hashing, block))),
+    ...commonOf(
+      group,
+      named.map((block) => wireHash(hashing, block)),
+    ),
     parent_block_hash: wireHash(hashing, path[from - 1] ?? 1),
     token_ids: treeTokens(leaf, from, to),
     block_size: group.stride * TREE_BLOCK_TOKENS,

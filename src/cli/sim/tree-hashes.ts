@@ -7,7 +7,13 @@
 import { BlockHasher, DEFAULT_SEED_TEXT, seedDigest } from "@kv-group-bridge/engine-hash";
 import type { Digest } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
-import { TREE_BLOCK_TOKENS, TREE_BLOCKS, treeHash, treeParent, treeTokensOf } from "./prompt-tree.ts";
+import {
+  TREE_BLOCK_TOKENS,
+  TREE_BLOCKS,
+  treeHash,
+  treeParent,
+  treeTokensOf,
+} from "./prompt-tree.ts";
 
 /** How an engine with real hashes names blocks. Its seed is vLLM's own. */
 export interface TreeHashing {
