@@ -267,7 +267,7 @@ export class Recomputer {
     this.options.report(`block hashes: ${STATE_TEXTS[state]}`, {
       reason: state,
       ...(isKnown
-        ? { algorithm: way.algorithm, seed: way.seedOrigin, unitTokens: way.unitTokens }
+        ? { algorithm: way.algorithm, seedOrigin: way.seedOrigin, unitTokens: way.unitTokens }
         : {}),
     });
   }

@@ -133,9 +133,6 @@ export class BridgeHost {
     const checkpoint = this.options.shelf.find(options);
     const pipeline = new RankPipeline({ ...options, checkpoint });
     this.continued = checkpoint?.head.epoch;
-    if (checkpoint !== undefined && pipeline.mirror.told > 0) {
-      this.options.coverage.add("checkpoints_with_tails");
-    }
     const instance = this.options.mintNumber();
     const fanOut: FanOut = new FanOut({
       view: pipeline,
@@ -147,6 +144,7 @@ export class BridgeHost {
       snapshotChunkBlocks: plan.snapshotChunkBlocks,
     });
     plant?.pipeline?.(pipeline);
+    if (checkpoint !== undefined) this.checkTold(pipeline.mirror.told);
     this.running = { pipeline, fanOut, timers };
     const beat = (): void => fanOut.heartbeat(pipeline.heartbeat(world.monotonicMs()));
     timers.every(HEARTBEAT_MS, beat);
@@ -235,6 +233,13 @@ export class BridgeHost {
   /** Adds what the running process counted to the coverage, at the end of a seed. */
   countAll(): void {
     if (this.running !== undefined) countBridge(this.running, this.options.coverage);
+  }
+
+  /** A process that goes on from a checkpoint tells as many blocks without a place as the one that wrote it. */
+  private checkTold(told: number): void {
+    const { shelf, coverage } = this.options;
+    invariant(told === shelf.foundTold, "a checkpoint has what is told without a place");
+    if (told > 0) coverage.add("checkpoints_with_tails");
   }
 
   private replayPort(port: ReplayPort): ReplayPort {

@@ -83,11 +83,13 @@ export function drawLayout(dice: SeededRandomness): SimLayout {
     const wide = { fullStride: dice.between(2, 3), mambaStride: 2, isFine: false };
     return { ...drawn, ...wide, hasSliding: true, hasMamba, hashing };
   }
+  // The spans of a window's blocks tell every end, and blocks of two leave no end inside whose parent nobody tells.
   return {
     ...drawn,
+    hasSliding: drawn.hasSliding && dice.chance(0.4),
     hasMamba: true,
-    fullStride: dice.between(2, 3),
-    mambaStride: dice.between(2, 3),
+    fullStride: dice.pick([2, 3, 3]),
+    mambaStride: dice.pick([2, 3, 3]),
     isFine: true,
     hashing: { ...hashing, unitTokens: TREE_BLOCK_TOKENS },
   };

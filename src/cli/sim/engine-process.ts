@@ -130,8 +130,9 @@ export class EngineProcess {
   }
 
   private request(leaf: number, events: unknown[]): void {
-    // Where entries inside blocks are stored, short prompts often come before the long ones that tell their places.
-    const depth = this.dice.chance(hasTails(this.plan) ? 0.15 : 0.5) ? 6 : this.dice.between(1, 6);
+    // Where entries inside blocks are stored, only a long prompt's span would tell their places.
+    const isDeep = this.dice.chance(hasTails(this.plan) ? 0.1 : 0.5);
+    const depth = isDeep ? 6 : this.dice.between(1, hasTails(this.plan) ? 5 : 6);
     const path = treePath(leaf).slice(0, depth);
     const hit = this.hitOf(path);
     const stores: (() => void)[] = [];

@@ -212,7 +212,7 @@ class Simulation {
   private end(): void {
     // What the last checkpoint has is judged too.
     const { plan, dice } = this;
-    if (hasTails(plan) && !plan.isFaultless && dice.chance(0.5)) this.chaos.strike("bridge_killed");
+    if (hasTails(plan) && !plan.isFaultless && dice.chance(0.8)) this.chaos.strike("bridge_killed");
     this.note("healing");
     this.chaos.heal();
     for (let batches = 0; batches < 4; batches++) {
