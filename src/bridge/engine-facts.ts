@@ -101,10 +101,9 @@ export class EngineFacts {
     };
   }
 
-  /** Takes over what another process learnt, in place of everything; stated facts stay. `provenUnit`: as in `proveUnit`. */
-  restore(memory: FactsMemory, provenUnit: number | undefined): void {
+  /** Takes over what another process learnt, in place of everything; stated facts stay. */
+  restore(memory: FactsMemory): void {
     this.forget();
-    this.provenUnit = provenUnit;
     for (const { groupId, ...group } of memory.groups) this.learnt.set(groupId, group);
     this.learntLookahead = memory.lookaheadTokens;
     this.learntUnit = memory.unitTokens;

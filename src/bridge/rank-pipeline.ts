@@ -237,7 +237,7 @@ export class RankPipeline implements RankView {
   private restore(checkpoint: Checkpoint): void {
     const { head } = checkpoint;
     this.recomputer.restore(head.hashing);
-    this.facts.restore(head.facts, this.recomputer.unitTokens);
+    this.facts.restore(head.facts);
     this.applier.restore(head.grouping);
     checkpoint.restore(this.mirror);
     this.completeness = head.isComplete ? Completeness.COMPLETE : Completeness.INCOMPLETE;

@@ -184,7 +184,7 @@ function goOn(name: string, seed: number, mutant: Mutant): number {
   checkpoint.restore({
     restore: (memory) => second.mirror.restore(mutant.restored?.(memory) ?? memory),
   });
-  second.facts.restore(checkpoint.head.facts, undefined);
+  second.facts.restore(checkpoint.head.facts);
   second.applier.restore(checkpoint.head.grouping);
   second.recomputer.restore(checkpoint.head.hashing);
   second.mirror.audit();
@@ -288,7 +288,7 @@ describe("a damaged checkpoint", () => {
         taken += 1;
         const rank = new PlayedRank(engine);
         read.value.restore(rank.mirror);
-        rank.facts.restore(read.value.head.facts, undefined);
+        rank.facts.restore(read.value.head.facts);
         rank.mirror.audit();
         expect(rank.snapshot().length).toBeLessThan(200);
         for (const events of batches.slice(30, 34)) rank.apply(events);

@@ -108,6 +108,24 @@ describe("searching", () => {
     ]);
   });
 
+  test.each([
+    ["salts", { cacheSalt: "a salt" }],
+    ["an adapter", { loraName: "adapter" }],
+    ["an adapter and salts", { loraName: "adapter", cacheSalt: "a salt" }],
+  ])(
+    "finds the way of an engine whose every prompt has %s, and the form of its extra keys",
+    (_, extra) => {
+      for (const extraKeyForm of ["tagged", "untagged"] as const) {
+        const loraPaths = new Map([["adapter", "/adapters/adapter"]]);
+        const engine = engineOf({ extraKeyForm, loraPaths });
+        const watched = new Watched({ loraPaths });
+        watched.see(storeOf(engine, extra));
+        expect(watched.state).toBe("proven");
+        expect(watched.recomputer.status.scheme?.extraKeyForm).toBe(extraKeyForm);
+      }
+    },
+  );
+
   test.each([1, 5, 9])("finds a unit smaller than the look-ahead of %i tokens", (lookahead) => {
     const engine = engineOf({ lookaheadTokens: lookahead });
     const watched = new Watched();

@@ -62,6 +62,28 @@ function fake(number: number): BlockHash {
   return text;
 }
 
+test("a partial entry that was stored before the way was proven is told once it is", () => {
+  const dice = new Dice(11);
+  const engine = engineOf();
+  const rank = rankOf();
+  const tail: StoreEvent = {
+    ...sparse(engine, { tokens: drawTokens(dice, 16) }),
+    hashes: [fake(1)],
+    parent: fake(2),
+    tokens: drawTokens(dice, 4),
+    blockSizeTokens: 4,
+    extraKeys: [undefined],
+  };
+  // The group's blocks are known to be larger, and no hash of it tells anything.
+  rank.apply([{ ...tail, hashes: [fake(3)], tokens: drawTokens(dice, 16), blockSizeTokens: 16 }]);
+  rank.apply([tail]);
+  expect([rank.mirror.unplaced, rank.mirror.told]).toEqual([2, 0]);
+  rank.apply(engine.step({ tokens: drawTokens(dice, 64) }, 0, 64, all, false).flat());
+  expect(rank.recomputer.proven).toBeDefined();
+  expect([rank.mirror.unplaced, rank.mirror.told]).toEqual([2, 1]);
+  rank.mirror.audit();
+});
+
 describe("hashesPerBatch", () => {
   test("a long span goes on over batches; its entries are unplaced until then", () => {
     const dice = new Dice(1);
