@@ -290,7 +290,8 @@ export class Fleet {
     const tokens = new Uint32Array(PROMPT_TOKENS);
     const own = this.conversations[c].tokens;
     tokens.set(own);
-    for (let i = own.length; i < PROMPT_TOKENS; i++) tokens[i] = tokenOf(200_000 + q, i - own.length);
+    for (let i = own.length; i < PROMPT_TOKENS; i++)
+      tokens[i] = tokenOf(200_000 + q, i - own.length);
     return tokens;
   }
 
@@ -497,7 +498,8 @@ export function check(workers = 16) {
   if (sizes !== undefined) {
     let events = 0;
     for (let worker = 0; worker < workers; worker++) {
-      for (const { from, to } of fleet.pieces(worker)) events += Math.ceil((to - from) / EVENT_BLOCKS);
+      for (const { from, to } of fleet.pieces(worker))
+        events += Math.ceil((to - from) / EVENT_BLOCKS);
     }
     differ("sizes", [events, fleet.counts.entries, fleet.counts.distinct], sizes);
   }
