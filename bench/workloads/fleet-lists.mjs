@@ -109,14 +109,14 @@ export class Fleet {
     return pieces;
   }
 
-  /** Store events, round robin over the workers, one after the other. `variant`: which groups. */
-  *stores(variant = "a") {
-    yield* interleaved(this.workers, (worker) => storesOf(this.pieces(worker), worker, variant));
+  /** Batches of store events, round robin over the workers. `variant`: which groups. */
+  batches(variant = "a") {
+    return interleaved(this.workers, (worker) => storesOf(this.pieces(worker), worker, variant));
   }
 
-  /** Removal events: of every second conversation of a worker, its own blocks, the last ones first. */
-  *removals(variant = "a") {
-    yield* interleaved(this.workers, (worker) => this.#removalsOf(worker, variant));
+  /** Batches of removals: of every second conversation of a worker, its own blocks, the last ones first. */
+  removals(variant = "a") {
+    return interleaved(this.workers, (worker) => this.#removalsOf(worker, variant));
   }
 
   *#removalsOf(worker, variant) {
@@ -125,16 +125,18 @@ export class Fleet {
       const chain = this.conversations[c];
       for (let to = chain.blocks; to > PREFIX_BLOCKS; ) {
         const from = Math.max(PREFIX_BLOCKS, to - EVENT_BLOCKS);
+        const batch = [];
         for (const { layout, role } of VARIANTS[variant].groups) {
           const ends = endsOf(role, chain.blocks, from, to);
-          if (ends.length > 0) yield removal(worker, layout.groupId, chain, ends.reverse());
+          if (ends.length > 0) batch.push(removal(worker, layout.groupId, chain, ends.reverse()));
         }
+        yield batch;
         to = from;
       }
     }
   }
 
-  /** Removal events of about 2 % of the full blocks inside each piece: neither its first block nor its last. */
+  /** Batches that remove about 2 % of the full blocks inside each piece: neither its first block nor its last. */
   *holes() {
     for (let worker = 0; worker < this.workers; worker++) {
       for (const { chain, from, to } of this.pieces(worker)) {
@@ -143,7 +145,7 @@ export class Fleet {
           const draw = fmix32((Math.imul(chain.stream, 0x9e3779b1) ^ (worker << 16) ^ block) | 0);
           if (draw % 50 === 0) ends.push(block + 1);
         }
-        if (ends.length > 0) yield removal(worker, 0, chain, ends);
+        if (ends.length > 0) yield [removal(worker, 0, chain, ends)];
       }
     }
   }

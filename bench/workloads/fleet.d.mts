@@ -2,7 +2,7 @@ import type { RankLayout } from "../../src/prefix-index/dist/index.js";
 
 export type Variant = "a" | "b" | "c" | "d";
 
-/** A run of one group, or the removal of keys. */
+/** A run of one group, or the removal of keys. A batch is of one worker, as an engine step. */
 export type FleetEvent =
   | {
       readonly type: "store";
@@ -50,9 +50,9 @@ export class Fleet {
   constructor(workers: number);
   readonly workers: number;
   readonly counts: FleetCounts;
-  stores(variant?: Variant): Iterable<FleetEvent>;
-  removals(variant?: Variant): Iterable<FleetEvent>;
-  holes(): Iterable<FleetEvent>;
+  batches(variant?: Variant): Iterable<readonly FleetEvent[]>;
+  removals(variant?: Variant): Iterable<readonly FleetEvent[]>;
+  holes(): Iterable<readonly FleetEvent[]>;
   firstQuery(q: number): Uint32Array;
   secondQuery(q: number): Uint32Array;
   mixedQuery(q: number): Uint32Array;
@@ -65,7 +65,7 @@ export class OnePrompt {
   readonly workers: number;
   readonly tokens: Uint32Array;
   readonly counts: FleetCounts;
-  stores(variant?: Variant): Iterable<FleetEvent>;
+  batches(variant?: Variant): Iterable<readonly FleetEvent[]>;
 }
 
 export function check(workers?: number): Fleet;

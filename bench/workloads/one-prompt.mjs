@@ -28,8 +28,9 @@ export class OnePrompt {
     return { entries, distinct: Math.max(...this.depths) };
   }
 
-  *stores(variant = "a") {
-    yield* interleaved(this.workers, (worker) => {
+  /** As those of a fleet. */
+  batches(variant = "a") {
+    return interleaved(this.workers, (worker) => {
       const pieces = [{ chain: this.chain, from: 0, to: this.depths[worker] }];
       return storesOf(pieces, worker, variant);
     });

@@ -58,9 +58,9 @@ export function layoutOf(variant, { isFine = false } = {}) {
   };
 }
 
-/** One event of each worker in turn, as long as any has one. */
-export function* interleaved(workers, eventsOf) {
-  let turns = Array.from({ length: workers }, (_, worker) => eventsOf(worker)[Symbol.iterator]());
+/** One batch of each worker in turn, as long as any has one. */
+export function* interleaved(workers, batchesOf) {
+  let turns = Array.from({ length: workers }, (_, worker) => batchesOf(worker)[Symbol.iterator]());
   while (turns.length > 0) {
     const going = [];
     for (const turn of turns) {
@@ -82,16 +82,18 @@ export function endsOf(role, chainBlocks, from, to) {
   return ends;
 }
 
-/** Runs of one worker: a full group's run, then those of the other groups at the same blocks. */
+/** Batches of one worker: a full group's run, and those of the other groups at the same blocks. */
 export function* storesOf(pieces, worker, variant) {
   const { groups } = VARIANTS[variant];
   for (const { chain, from: begin, to: stop } of pieces) {
     for (let from = begin; from < stop; from += EVENT_BLOCKS) {
       const to = Math.min(from + EVENT_BLOCKS, stop);
+      const batch = [];
       for (const { layout, role } of groups) {
         const run = storeRun(worker, layout, role, chain, { from, to, stop });
-        if (run !== undefined) yield run;
+        if (run !== undefined) batch.push(run);
       }
+      yield batch;
     }
   }
 }

@@ -25,16 +25,16 @@ class Filled {
   private readonly scores = new ScoreBuffer();
   private readonly keys = new PromptKeys(new KeyedHasher(KEY_SEED));
 
-  constructor(source: Pick<Fleet, "workers" | "stores">, variant: Variant) {
+  constructor(source: Pick<Fleet, "workers" | "batches">, variant: Variant) {
     this.ranks = Array.from({ length: source.workers }, () =>
       this.index.addRank(layoutOf(variant)),
     );
-    this.apply(source.stores(variant));
+    this.apply(source.batches(variant));
   }
 
-  apply(events: Iterable<FleetEvent>): number {
+  apply(batches: Iterable<readonly FleetEvent[]>): number {
     let changed = 0;
-    for (const event of events) {
+    for (const event of [...batches].flat()) {
       const rank = this.ranks[event.worker];
       if (rank === undefined) throw new TypeError("a worker is of the fleet");
       const { groupId, keys } = event;
