@@ -87,7 +87,7 @@ describe("fleet", () => {
       expect(filled.ask(fleet.firstQuery(0))).toEqual([16_384, 1, 1]);
       expect(filled.ask(fleet.secondQuery(0))).toEqual([whole, 1, 1]);
       const removals = [...fleet.removals(variant)];
-      const named = removals.reduce((sum, { keys }) => sum + keys.length / 8, 0);
+      const named = removals.flat().reduce((sum, { keys }) => sum + keys.length / 8, 0);
       expect(filled.apply(removals)).toBe(named);
       const holes = [...fleet.holes()];
       expect(holes.length).toBeGreaterThan(0);
