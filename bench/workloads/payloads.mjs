@@ -24,14 +24,23 @@ export function hashOf(i) {
   return (high << 32n) | BigInt(fmix32(i));
 }
 
+/** The same as a digest of 32 bytes, as engines of the sha256 family publish. */
+function digestOf(i) {
+  const digest = new Uint8Array(32);
+  const view = new DataView(digest.buffer);
+  for (let at = 0; at < 32; at += 8) view.setBigUint64(at, hashOf(4 * i + at / 8));
+  return digest;
+}
+
 /** One message's payload: blocks first … first + count - 1 of the stream. */
-export function payload(first, count) {
+export function payload(first, count, hasDigests = false) {
+  const nameOf = hasDigests ? digestOf : hashOf;
   const numbers = Array.from({ length: count }, (_, i) => first + i);
   const isRoot = first % CHAIN_BLOCKS === 0;
   const event = {
     type: "BlockStored",
-    block_hashes: numbers.map(hashOf),
-    parent_block_hash: isRoot ? null : hashOf(first - 1),
+    block_hashes: numbers.map((i) => nameOf(i)),
+    parent_block_hash: isRoot ? null : nameOf(first - 1),
     token_ids: Array.from({ length: count * BLOCK_TOKENS }, (_, i) =>
       tokenOf(TOKEN_STREAM, first * BLOCK_TOKENS + i),
     ),
@@ -48,10 +57,11 @@ export function payload(first, count) {
 }
 
 /** A removal of blocks first … first + count - 1. */
-export function removalPayload(first, count) {
+export function removalPayload(first, count, hasDigests = false) {
+  const nameOf = hasDigests ? digestOf : hashOf;
   const event = {
     type: "BlockRemoved",
-    block_hashes: Array.from({ length: count }, (_, i) => hashOf(first + i)),
+    block_hashes: Array.from({ length: count }, (_, i) => nameOf(first + i)),
     medium: "GPU",
     group_idx: 0,
   };
