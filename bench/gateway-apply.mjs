@@ -15,7 +15,7 @@ import { Fleet, KEY_SEED, layoutOf } from "./workloads/fleet.mjs";
 import { GivenKeys, Pinned } from "./workloads/pinned.mjs";
 
 const CASES = {
-  tiny: ["fleet w1 b", "fleet w16 c", "pinned", "fragmented"],
+  tiny: ["fleet w2 b", "fragmented"],
   quick: ["fleet w64 b", "fleet w1000 b", "pinned"],
   full: [
     ...[1, 64, 1_000].flatMap((workers) => [`fleet w${workers} b`, `fleet w${workers} a`]),

@@ -11,7 +11,7 @@ const YARDSTICK = "yardstick";
 
 /** Case names: subject or yardstick, shape, workers, variant. */
 const CASES = {
-  tiny: ["fleet w1 b", "fleet w16 c", "holes w16 b", "depths w16 b", "all w16 d", "million w2 b"],
+  tiny: ["fleet w1 c", "holes w16 b", "depths w16 d", "million w2 b"],
   quick: [
     "fleet w1 b",
     "fleet w64 b",

@@ -40,7 +40,7 @@ export function benchFlags(words) {
 
 /**
  * Runs a bench. `url`: its import.meta.url. `bench.cases(context)`: names. `bench.run(name, context)`: measures one case and
- * calls `context.row`. `bench.isPinned` false: it has processes of its own, so that one core is not enough.
+ * calls `context.row`. `bench.isPinned(name)` false: the case has processes of its own, so that one core is not enough.
  */
 export async function runBench(url, bench) {
   const flags = benchFlags(process.argv.slice(2));
@@ -57,7 +57,7 @@ export async function runBench(url, bench) {
   for (const name of cases) {
     const rounds = [];
     for (let round = 0; round < flags.rounds; round++) {
-      rounds.push(await runCase({ script, name, flags, isPinned: bench.isPinned ?? true }));
+      rounds.push(await runCase({ script, name, flags, isPinned: bench.isPinned?.(name) ?? true }));
     }
     const joined = joinRounds(rounds);
     for (const row of joined) rows.push({ case: name, ...row });
