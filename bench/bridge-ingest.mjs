@@ -30,7 +30,7 @@ function measure(context, name, { messages, blocks }, round) {
 await runBench(import.meta.url, {
   name: "bridge-ingest",
   what: "engine messages to stream batches, on one rank",
-  cases: () => Object.keys(SETS),
+  cases: (context) => (context.size === "tiny" ? ["b16"] : Object.keys(SETS)),
   run(name, context) {
     const { blocks, messages: whole } = SETS[name];
     const messages = context.pick(20, whole, whole);

@@ -68,6 +68,13 @@ const head = {
   isComplete: true,
   facts: { groups: [], lookaheadTokens: 0, unitTokens: SIZE, hasTooManyGroups: false },
   grouping: "grouped",
+  hashing: {
+    state: "searching",
+    way: undefined,
+    form: "integer",
+    extraKeyForm: undefined,
+    isExtraKeyFormRefuted: false,
+  },
   writtenAtMs: 0,
 };
 
@@ -141,6 +148,7 @@ await runBench(import.meta.url, {
     globalThis.gc?.();
     const readBegin = cpuMs();
     const read = readCheckpoint(last, { fingerprint: "f", dpRank: head.dpRank });
+    if (!read.ok) throw new Error(`the checkpoint is refused: ${read.error}`);
     const restoreBegin = cpuMs();
     const other = new Mirror(hasher, silent, MIRROR_DEFAULTS);
     read.value.restore(other);

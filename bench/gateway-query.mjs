@@ -11,7 +11,7 @@ const YARDSTICK = "yardstick";
 
 /** Case names: subject or yardstick, shape, workers, variant. */
 const CASES = {
-  tiny: ["fleet w1 c", "holes w16 b", "depths w16 d", "million w2 b"],
+  tiny: ["fleet w1 c", "holes w1 b", "depths w16 d"],
   quick: [
     "fleet w1 b",
     "fleet w64 b",
@@ -19,6 +19,8 @@ const CASES = {
     "fleet w1000 a",
     "holes w1000 b",
     "depths w1000 b",
+    "all w1000 b",
+    "million w8 b",
   ],
   full: [
     ...[1, 10, 64, 100, 1_000].flatMap((workers) => [`fleet w${workers} b`, `fleet w${workers} a`]),
@@ -32,7 +34,7 @@ const CASES = {
   ],
 };
 const YARDSTICK_CASES = {
-  tiny: ["yardstick w16 b"],
+  tiny: ["yardstick w1 b"],
   quick: ["yardstick w64 b"],
   full: ["yardstick w64 b", "yardstick w1000 b"],
 };

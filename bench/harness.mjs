@@ -57,7 +57,14 @@ export async function runBench(url, bench) {
   for (const name of cases) {
     const rounds = [];
     for (let round = 0; round < flags.rounds; round++) {
-      rounds.push(await runCase({ script, name, flags, isPinned: bench.isPinned?.(name) ?? true }));
+      rounds.push(
+        await runCase({
+          script,
+          name,
+          flags,
+          isPinned: flags.size !== "tiny" && (bench.isPinned?.(name) ?? true),
+        }),
+      );
     }
     const joined = joinRounds(rounds);
     for (const row of joined) rows.push({ case: name, ...row });

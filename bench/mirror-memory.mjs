@@ -6,11 +6,12 @@ import { checkHeld, rankPipeline } from "./rank-pipelines.mjs";
 import { frames, payload, removalPayload } from "./workloads/payloads.mjs";
 
 const PER_EVENT = 64;
+const CASES = ["integers", "digests of 32 bytes"];
 
 await runBench(import.meta.url, {
   name: "mirror-memory",
   what: "bytes of a held block, and of a remembered one, in a bridge",
-  cases: () => ["integers", "digests of 32 bytes"],
+  cases: (context) => context.pick(CASES.slice(1), CASES, CASES),
   run(name, context) {
     const blocks = context.pick(64 * 64, 4_096 * 64, 4_096 * 192);
     const hasDigests = name !== "integers";
