@@ -80,7 +80,7 @@ function runOne(root, name) {
   const words = Object.entries(values).map(([flag, value]) =>
     value === true ? `--${flag}` : `--${flag}=${value}`,
   );
-  const recordings = process.env.KVGROUP_RECORDINGS ?? join(ROOT, "../shared/traces");
+  const recordings = process.env.KVGROUP_RECORDINGS ?? join(ROOT, "..", "shared", "traces");
   const script = join(root, "bench", `${name}.mjs`);
   const run = spawnSync(process.execPath, [script, ...words, `--json=${json}`], {
     cwd: root,

@@ -1,6 +1,6 @@
 // What it is: the whole way. `loopback`: from publishing a batch on a ZeroMQ socket until a score shows it, with real processes.
 // Traces: recorded engines through every stage in one process, bytes between bridge and gateway included.
-// Run: npm run bench -- end-to-end. Recordings beside the checkout are found at ../shared/traces or at KVGROUP_RECORDINGS.
+// Run: npm run bench -- end-to-end. Recordings are found where scripts/lanes.mjs looks, or at KVGROUP_RECORDINGS.
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { decodeBatch } from "../src/bridge/dist/validate.js";
@@ -16,7 +16,7 @@ import { payload } from "./workloads/payloads.mjs";
 
 const ALL = ["loopback", "long-prefill", "long-decode", "gemma"];
 const ROOT = join(import.meta.dirname, "..");
-const RECORDINGS = process.env.KVGROUP_RECORDINGS ?? join(ROOT, "../shared/traces");
+const RECORDINGS = process.env.KVGROUP_RECORDINGS ?? join(ROOT, "..", "shared", "traces");
 const COMMITTED = join(ROOT, "test/fixtures/traces");
 /** Blocks of one batch on the loopback, and the first one's distance from the next: every batch begins a prompt. */
 const BATCH_BLOCKS = 4;

@@ -8,10 +8,11 @@ import { Fleet, OnePrompt } from "./workloads/fleet.mjs";
 
 const ALIGNMENT = { a: 1, b: 64, c: 1, d: 64 };
 const YARDSTICK = "yardstick";
+const WRITER_BLOCKS_PER_SECOND = 100_000;
 
 /** Case names: subject or yardstick, shape, workers, variant. */
 const CASES = {
-  tiny: ["fleet w1 c", "holes w1 b", "depths w16 d"],
+  tiny: ["fleet w1 c", "writer w1 b", "depths w16 d"],
   quick: [
     "fleet w1 b",
     "fleet w64 b",
@@ -21,6 +22,7 @@ const CASES = {
     "depths w1000 b",
     "all w1000 b",
     "million w8 b",
+    "writer w1000 b",
   ],
   full: [
     ...[1, 10, 64, 100, 1_000].flatMap((workers) => [`fleet w${workers} b`, `fleet w${workers} a`]),
@@ -31,6 +33,7 @@ const CASES = {
     "all w1000 b",
     "million w8 b",
     "million w64 b",
+    "writer w1000 b",
   ],
 };
 const YARDSTICK_CASES = {
@@ -87,6 +90,35 @@ function checkAnswers(subject, { row, prompt, answer }) {
   }
 }
 
+/** What a writer does without end: removals of W1, then everything stored anew. */
+function* changesOf(work, variant) {
+  for (;;) {
+    yield* work.removals(variant);
+    yield* work.batches(variant);
+  }
+}
+
+/** Before each query the batches that came meanwhile, at WRITER_BLOCKS_PER_SECOND of the time between two queries. */
+function writerOf(subject, work, variant) {
+  const changes = changesOf(work, variant);
+  let last = performance.now();
+  return () => {
+    const due = ((performance.now() - last) / 1_000) * WRITER_BLOCKS_PER_SECOND;
+    last = performance.now();
+    for (let blocks = 0; blocks < due; ) blocks += subject.apply([changes.next().value]);
+  };
+}
+
+/** Bytes of the heap that one query leaves behind. */
+function allocatedBy(subject, tokens) {
+  const queries = 20;
+  subject.score(tokens);
+  globalThis.gc?.();
+  const before = process.memoryUsage().heapUsed;
+  for (let i = 0; i < queries; i++) subject.score(tokens);
+  return Math.max(0, process.memoryUsage().heapUsed - before) / queries;
+}
+
 await runBench(import.meta.url, {
   name: "gateway-query",
   what: "time of one query of 65,536 tokens over all workers",
@@ -102,6 +134,7 @@ await runBench(import.meta.url, {
     const subject = new Subject(workers, variant);
     subject.apply(work.batches(variant));
     if (shape === "holes") subject.apply(work.holes());
+    const write = shape === "writer" ? writerOf(subject, work, variant) : () => {};
     for (const query of queriesOf(work, variant, shape === "holes")) {
       checkAnswers(subject, query);
       const { samples, cpu } = timeEach({
@@ -110,10 +143,16 @@ await runBench(import.meta.url, {
         warmUp: context.pick(1, 5, 20),
         budgetMs: context.pick(500, 12_000, 60_000),
         // Far from those of the check, and each another one.
-        prepare: (i) => query.prompt(i + 1_000),
+        prepare(i) {
+          const tokens = query.prompt(i + 1_000);
+          write();
+          return tokens;
+        },
         work: (tokens) => subject.score(tokens),
       });
       context.row(query.row, "us", samples, { cpu });
+      if (shape !== "fleet") continue;
+      context.row(`${query.row}: allocated`, "B", [allocatedBy(subject, query.prompt(999))]);
     }
   },
 });

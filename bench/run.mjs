@@ -49,16 +49,19 @@ if (values.baseline === true) writeBaseline();
 else printBaseline();
 process.exit(failed === 0 ? 0 : 1);
 
-/** The rows of this run replace those of the same bench in the baseline. */
+/** The cases of this run replace those of the same bench and size in the baseline. */
 function writeBaseline() {
   const before = readBaseline();
-  const ran = new Set(result.benches.map(({ bench }) => bench));
-  const kept = before.benches.filter(({ bench }) => !ran.has(bench));
-  const benches = [...kept, ...result.benches].map(({ bench, size, rows }) => ({
-    bench,
-    size,
-    rows: rows.map((row) => ({ ...row, ...rounded(row) })),
-  }));
+  const names = new Set([...before.benches, ...result.benches].map(({ bench }) => bench));
+  const benches = [...names].map((bench) => {
+    const old = before.benches.find((one) => one.bench === bench);
+    const now = result.benches.find((one) => one.bench === bench);
+    if (now === undefined) return old;
+    const ran = new Set(now.rows.map((row) => row.case));
+    const kept = old?.size === now.size ? old.rows.filter((row) => !ran.has(row.case)) : [];
+    const rows = [...kept, ...now.rows].map((row) => ({ ...row, ...rounded(row) }));
+    return { bench, size: now.size, rows };
+  });
   benches.sort((a, b) => (a.bench < b.bench ? -1 : 1));
   const rows = (list) => list.map((row) => `    ${JSON.stringify(row)}`).join(",\n");
   const text = benches
