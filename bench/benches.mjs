@@ -8,6 +8,7 @@ export const BENCHES = [
   "gateway-query",
   "gateway-apply",
   "bridge-ingest",
+  "recompute",
   "mirror-memory",
   "prefix-key",
   "engine-hash",

@@ -1,13 +1,12 @@
 // A busy engine through one rank, frames in and batch bytes out, with and without hash recognition: blocks (listed hashes)
 // a second, and the longest single batch. Hashes are real, so that what is recognised is recomputed.
-// Run: node bench/recompute.mjs (after a build). The two variants alternate; medians and spread of the rounds are printed.
-// Compare ratios inside one run, never absolute times across machines.
+// Run: npm run bench -- recompute.
 import { Encoder } from "@msgpack/msgpack";
 import { RankPipeline, UNSTATED_ENGINE } from "../src/bridge/dist/index.js";
 import { blockHashes, seedDigest } from "../src/engine-hash/dist/index.js";
-import { KeyedHasher, LIMITS, parseDpRank, parseEpoch } from "../src/protocol/dist/index.js";
+import { KeyedHasher, parseDpRank, parseEpoch } from "../src/protocol/dist/index.js";
+import { runBench } from "./harness.mjs";
 
-const ROUNDS = 7;
 const STEP_TOKENS = 8_192;
 const full = (blockSizeTokens, more = {}) => ({ kind: "full_attention", blockSizeTokens, ...more });
 const mamba = (blockSizeTokens, more = {}) => ({ kind: "mamba", blockSizeTokens, ...more });
@@ -135,7 +134,6 @@ function loadOf(unitTokens, requests, groups) {
 }
 
 function run({ frames, blocks }, isRecognised) {
-  let bytes = 0;
   const pipeline = new RankPipeline({
     dpRank: parseDpRank(0),
     engine: { ...UNSTATED_ENGINE, hashing: { ...UNSTATED_ENGINE.hashing, isRecognised } },
@@ -143,9 +141,7 @@ function run({ frames, blocks }, isRecognised) {
     topic: undefined,
     isEngineProjectionAllowed: false,
     mintEpoch: () => parseEpoch(1n),
-    emit: (output) => {
-      if (output.type === "batch") bytes += output.keyBytes.length;
-    },
+    emit: () => {},
   });
   let longestMs = 0;
   const begin = cpuMs();
@@ -157,9 +153,7 @@ function run({ frames, blocks }, isRecognised) {
     before = now;
   }
   const seconds = (before - begin) / 1_000;
-  const counters = pipeline.counters();
-  const unplaced = pipeline.mirror.unplaced;
-  return { speed: blocks / seconds, longestMs, bytes, unplaced, counters, seconds };
+  return { speed: blocks / seconds, longestMs, unplaced: pipeline.mirror.unplaced };
 }
 
 /** CPU time of this process: others may run beside it. It counts the garbage collector's threads too. */
@@ -168,37 +162,27 @@ function cpuMs() {
   return (user + system) / 1_000;
 }
 
-function median(values) {
-  return values.toSorted((a, b) => a - b)[values.length >> 1];
-}
-
-const only = process.argv[2];
-for (const [name, unitTokens, requests, groups] of SHAPES) {
-  if (only !== undefined && !name.startsWith(only)) continue;
-  const load = loadOf(unitTokens, requests, groups);
-  const results = { on: [], off: [] };
-  run(load, true);
-  run(load, false);
-  for (let round = 0; round < ROUNDS; round++) {
-    const order = round % 2 === 0 ? ["on", "off"] : ["off", "on"];
-    for (const which of order) {
-      globalThis.gc?.();
-      results[which].push(run(load, which === "on"));
+await runBench(import.meta.url, {
+  name: "recompute",
+  what: "a busy engine through one rank with real hashes, hash recognition on and off",
+  cases: (context) => (context.size === "tiny" ? [SHAPES[3][0]] : SHAPES.map(([name]) => name)),
+  run(name, context) {
+    const [, unitTokens, requests, groups] = SHAPES.find(([candidate]) => candidate === name);
+    const load = loadOf(unitTokens, context.pick(3, Math.ceil(requests / 4), requests), groups);
+    const results = { on: [], off: [] };
+    if (context.size !== "tiny") for (const isRecognised of [true, false]) run(load, isRecognised);
+    for (let round = 0; round < context.pick(1, 4, 7); round++) {
+      for (const which of round % 2 === 0 ? ["on", "off"] : ["off", "on"]) {
+        globalThis.gc?.();
+        results[which].push(run(load, which === "on"));
+      }
     }
-  }
-  console.log(`${name}: ${load.blocks} blocks in ${load.frames.length} batches`);
-  for (const which of ["off", "on"]) {
-    const runs = results[which];
-    const speeds = runs.map(({ speed }) => speed / 1_000);
-    const [{ unplaced, counters, bytes }] = runs;
-    const usPerBatch = (median(runs.map(({ seconds }) => seconds)) * 1e6) / load.frames.length;
-    console.log(
-      `  ${which.padEnd(3)} ${median(speeds).toFixed(0)} k blocks/s (${Math.min(...speeds).toFixed(0)} to ` +
-        `${Math.max(...speeds).toFixed(0)}), ${usPerBatch.toFixed(0)} us a batch, longest batch ` +
-        `${median(runs.map(({ longestMs }) => longestMs)).toFixed(1)} ms, unplaced ${unplaced}, ` +
-        `${counters.get("hashes_recomputed")} hashes and ${counters.get("hashes_shared")} shared, ` +
-        `${(bytes / 1e6).toFixed(1)} MB`,
-    );
-  }
-}
-console.log(`a batch may cost ${LIMITS.hashesPerBatch.value} hashes of 64 tokens`);
+    for (const [which, runs] of Object.entries(results)) {
+      const speeds = runs.map(({ speed }) => speed / 1_000);
+      const longest = runs.map(({ longestMs }) => longestMs);
+      context.row(`recognition ${which}`, "k blocks/s", speeds, { better: "more" });
+      context.row(`recognition ${which}, longest batch`, "ms", longest);
+      context.row(`recognition ${which}, left without a place`, "blocks", [runs[0].unplaced]);
+    }
+  },
+});
