@@ -17,7 +17,7 @@ import { FastStore } from "./fast-read-store.ts";
 import { MAX_CONTAINERS } from "./prescan.ts";
 import type { VllmBatch, VllmEvent } from "./vllm-event.ts";
 
-/** A payload up to this size cannot hold more lists, maps or values than the other reader takes. */
+/** A payload up to this size cannot hold more lists, maps, values or tokens than the other reader takes. */
 const MAX_BYTES = Math.min(MAX_CONTAINERS, LIMITS.payloadBytes.value);
 
 /** Reads one payload; undefined = the other reader must. */

@@ -4,7 +4,7 @@
  * Refuses: nothing.
  * Does not do: judge order (the gate does), decode, or open sockets (the port does).
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { SequenceNumber } from "@kv-group-bridge/protocol";
 import {
   type Cancel,
@@ -203,5 +203,5 @@ export class GateRunner {
 }
 
 function batchOf(sequence: SequenceNumber, payload: Uint8Array): GateBatch {
-  return { sequence, payload, digest: createHash("sha256").update(payload).digest("base64") };
+  return { sequence, payload, digest: hash("sha256", payload, "base64") };
 }

@@ -6,7 +6,6 @@
  */
 import { create, toBinary } from "@bufbuild/protobuf";
 import {
-  BatchSchema,
   Completeness,
   CursorSchema,
   type Heartbeat,
@@ -21,11 +20,7 @@ import {
   type Withdraw_Reason as WithdrawReason,
   WithdrawSchema,
 } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
-import {
-  KvGroupBatchSchema,
-  type KvGroupEvent,
-  type UnplacedBlocks,
-} from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
+import type { KvGroupEvent, UnplacedBlocks } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
 import {
   type Cursor,
   type DpRank,
@@ -36,6 +31,7 @@ import {
   type KeyedHasher,
   type SequenceNumber,
 } from "@kv-group-bridge/protocol";
+import { writeBatch } from "./batch-bytes.ts";
 import { wireMedium } from "./convert.ts";
 
 /** What is true of a rank now. */
@@ -129,25 +125,24 @@ export interface BatchContents {
   readonly completeness: Completeness;
 }
 
+const NONE: UnplacedBlocks[] = [];
+
 /** A serialised `Batch`. */
 export function batchBytes(state: RankState, contents: BatchContents): Uint8Array {
-  return toBinary(
-    BatchSchema,
-    create(BatchSchema, {
-      epoch: state.cursor.epoch,
-      batch: create(KvGroupBatchSchema, {
-        sequenceNumber: contents.sequence,
-        timestampSeconds: contents.timestampSeconds,
-        events: contents.events,
-        unplacedRemoved: contents.unplaced?.removed ?? [],
-        unplacedStored: contents.unplaced?.stored ?? [],
-      }),
-      completeness: contents.completeness,
-      unplacedBlocks: BigInt(state.unplaced),
-      toldUnplacedBlocks: BigInt(state.told),
-      isCatchingUp: state.isCatchingUp,
-    }),
-  );
+  return writeBatch({
+    epoch: state.cursor.epoch,
+    batch: {
+      sequenceNumber: contents.sequence,
+      timestampSeconds: contents.timestampSeconds,
+      events: contents.events,
+      unplacedRemoved: contents.unplaced?.removed ?? NONE,
+      unplacedStored: contents.unplaced?.stored ?? NONE,
+    },
+    completeness: contents.completeness,
+    unplacedBlocks: BigInt(state.unplaced),
+    toldUnplacedBlocks: BigInt(state.told),
+    isCatchingUp: state.isCatchingUp,
+  });
 }
 
 /** A serialised `Withdraw`; undefined = every group, every medium. */

@@ -301,19 +301,14 @@ export class RankPipeline implements RankView {
     this.applied = sequence;
     const state = this.state();
     const { completeness } = this;
+    const said = { sequence, timestampSeconds };
+    const untold = Completeness.UNSPECIFIED;
     this.options.emit({
       type: "batch",
       sequence,
-      keyBytes: batchBytes(state, { sequence, timestampSeconds, events, unplaced, completeness }),
+      keyBytes: batchBytes(state, { ...said, events, unplaced, completeness }),
       engineBytes:
-        engineEvents === undefined
-          ? undefined
-          : batchBytes(state, {
-              sequence,
-              timestampSeconds,
-              events: engineEvents,
-              completeness: Completeness.UNSPECIFIED,
-            }),
+        engineEvents && batchBytes(state, { ...said, events: engineEvents, completeness: untold }),
     });
   }
 
