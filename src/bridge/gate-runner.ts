@@ -54,7 +54,7 @@ export class GateRunner {
   private readonly gate: SequenceGate;
   private cancelTimer: Cancel | undefined = undefined;
   private cancelReplay: (() => void) | undefined = undefined;
-  private saidStatus = "";
+  private saidStatus = 0;
   private isReplayRefuted = false;
 
   constructor(parts: GateRunnerParts) {
@@ -197,8 +197,9 @@ export class GateRunner {
     });
   }
 
-  private status(): string {
-    return `${this.gate.isCatchingUp} ${this.gate.silence.isUnresponsive}`;
+  /** A bit for each thing that subscribers are told at once. */
+  private status(): number {
+    return (this.gate.isCatchingUp ? 1 : 0) | (this.gate.silence.isUnresponsive ? 2 : 0);
   }
 }
 

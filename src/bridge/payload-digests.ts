@@ -16,6 +16,9 @@ export class PayloadDigests {
   private readonly digests = new Map<SequenceNumber, string>();
   private readonly limit: number;
   private newest: SequenceNumber | undefined = undefined;
+  /** The numbers in the order of their coming, over and over; the map's own iterator would step over all that it lost. */
+  private readonly order: SequenceNumber[] = [];
+  private next = 0;
 
   /** `limit`: how many are kept. */
   constructor(limit: number) {
@@ -32,17 +35,20 @@ export class PayloadDigests {
 
   /** Remembers a delivered payload. Numbers grow; one that does not is of another process, and what was known is void. */
   add(sequence: SequenceNumber, digest: string): void {
-    if (this.newest !== undefined && sequence <= this.newest) this.digests.clear();
+    if (this.newest !== undefined && sequence <= this.newest) this.clear();
     this.newest = sequence;
+    const oldest = this.digests.size === this.limit ? this.order[this.next] : undefined;
+    if (oldest !== undefined) this.digests.delete(oldest);
+    this.order[this.next] = sequence;
+    this.next = (this.next + 1) % this.limit;
     this.digests.set(sequence, digest);
-    if (this.digests.size <= this.limit) return;
-    const oldest = this.digests.keys().next();
-    if (oldest.done !== true) this.digests.delete(oldest.value);
   }
 
   /** Forgets all: another publisher begins. */
   clear(): void {
     this.digests.clear();
+    this.order.length = 0;
+    this.next = 0;
     this.newest = undefined;
   }
 

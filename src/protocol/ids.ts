@@ -73,8 +73,15 @@ export function parseEpoch(value: bigint): Epoch | undefined {
 /** Reads an 8-byte big-endian sequence frame; undefined for any other width. */
 export function parseSequenceFrame(frame: Uint8Array): SequenceNumber | undefined {
   if (frame.length !== 8) return undefined;
-  const view = new DataView(frame.buffer, frame.byteOffset, 8);
-  return view.getBigUint64(0) as SequenceNumber;
+  const high = wordAt(frame, 0) >>> 0;
+  const low = wordAt(frame, 4) >>> 0;
+  // Most numbers are small, and a small one is made at once.
+  const value = high < 0x20_0000 ? BigInt(high * 0x1_0000_0000 + low) : wideOf(high, low);
+  return value as SequenceNumber;
+}
+
+function wideOf(high: number, low: number): bigint {
+  return (BigInt(high) << 32n) | BigInt(low);
 }
 
 /** Smallest and largest integer that vLLM can send as a hash: signed (up to 0.10.1) and unsigned. */
