@@ -16,17 +16,21 @@ import { WireWriter } from "./wire-writer.ts";
 /** A message's own fields. */
 type Fields<M> = Omit<M, "$typeName" | "$unknown">;
 
-/** What is written of a Batch. */
-export type BatchFields = Omit<Fields<Batch>, "batch"> & { readonly batch: Fields<KvGroupBatch> };
+/** What is written of a Batch; the counts are safe integers. */
+export type BatchFields = Omit<Fields<Batch>, "batch" | "unplacedBlocks" | "toldUnplacedBlocks"> & {
+  readonly batch: Fields<KvGroupBatch>;
+  readonly unplacedBlocks: number;
+  readonly toldUnplacedBlocks: number;
+};
 
 /** Shared: nothing that it does can be interrupted. */
 const writer = new WireWriter();
 
 /** The message as the protobuf library would write it. */
 export function writeBatch(message: BatchFields): Uint8Array {
-  writer.uint64(6, message.toldUnplacedBlocks);
+  writer.uint(6, message.toldUnplacedBlocks);
   writer.bool(5, message.isCatchingUp);
-  writer.uint64(4, message.unplacedBlocks);
+  writer.uint(4, message.unplacedBlocks);
   writer.uint(3, message.completeness);
   const end = writer.written;
   writeEvents(message.batch);

@@ -111,38 +111,58 @@ export function keySchemeMessage(hasher: KeyedHasher): KeyScheme {
   return create(KeySchemeSchema, { id: KEY_SCHEME_ID, checkValue: hasher.checkValue() });
 }
 
-/** What one engine batch caused. */
-export interface BatchContents {
+/** What the engine said of one of its batches. */
+export interface BatchHead {
   readonly sequence: SequenceNumber;
   readonly timestampSeconds: number;
+}
+
+/** What one engine batch caused. */
+export interface BatchContents {
   readonly events: KvGroupEvent[];
-  /** What it says of blocks without a place; absent in ENGINE. */
-  readonly unplaced?: {
+  /** What it says of blocks without a place; none in ENGINE. */
+  readonly unplaced: {
     readonly stored: UnplacedBlocks[];
     readonly removed: UnplacedBlocks[];
   };
-  /** Not the state's own in ENGINE: a subscriber there may hold less, so only its start can say what it misses. */
   readonly completeness: Completeness;
 }
 
-const NONE: UnplacedBlocks[] = [];
+const NO_UNPLACED: BatchContents["unplaced"] = { stored: [], removed: [] };
 
 /** A serialised `Batch`. */
-export function batchBytes(state: RankState, contents: BatchContents): Uint8Array {
+export function batchBytes(
+  state: RankState,
+  head: BatchHead,
+  { events, unplaced, completeness }: BatchContents,
+): Uint8Array {
   return writeBatch({
     epoch: state.cursor.epoch,
     batch: {
-      sequenceNumber: contents.sequence,
-      timestampSeconds: contents.timestampSeconds,
-      events: contents.events,
-      unplacedRemoved: contents.unplaced?.removed ?? NONE,
-      unplacedStored: contents.unplaced?.stored ?? NONE,
+      sequenceNumber: head.sequence,
+      timestampSeconds: head.timestampSeconds,
+      events,
+      unplacedRemoved: unplaced.removed,
+      unplacedStored: unplaced.stored,
     },
-    completeness: contents.completeness,
-    unplacedBlocks: BigInt(state.unplaced),
-    toldUnplacedBlocks: BigInt(state.told),
+    completeness,
+    unplacedBlocks: state.unplaced,
+    toldUnplacedBlocks: state.told,
     isCatchingUp: state.isCatchingUp,
   });
+}
+
+/**
+ * A serialised `Batch` of the ENGINE projection. Its completeness is not the state's own: a subscriber there may hold
+ * less, so only its start can say what it misses.
+ */
+export function engineBatchBytes(
+  state: RankState,
+  head: BatchHead,
+  events: KvGroupEvent[],
+): Uint8Array {
+  const completeness = Completeness.UNSPECIFIED;
+  return batchBytes(state, head, { events, unplaced: NO_UNPLACED, completeness });
 }
 
 /** A serialised `Withdraw`; undefined = every group, every medium. */

@@ -46,6 +46,7 @@ import { setRankCounters } from "./rank-counters.ts";
 import {
   batchBytes,
   descriptionMessage,
+  engineBatchBytes,
   heartbeatMessage,
   keySchemeMessage,
   type RankState,
@@ -301,14 +302,12 @@ export class RankPipeline implements RankView {
     this.applied = sequence;
     const state = this.state();
     const { completeness } = this;
-    const said = { sequence, timestampSeconds };
-    const untold = Completeness.UNSPECIFIED;
+    const head = { sequence, timestampSeconds };
     this.options.emit({
       type: "batch",
       sequence,
-      keyBytes: batchBytes(state, { ...said, events, unplaced, completeness }),
-      engineBytes:
-        engineEvents && batchBytes(state, { ...said, events: engineEvents, completeness: untold }),
+      keyBytes: batchBytes(state, head, { events, unplaced, completeness }),
+      engineBytes: engineEvents && engineBatchBytes(state, head, engineEvents),
     });
   }
 

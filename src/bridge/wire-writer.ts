@@ -28,6 +28,10 @@ export class WireWriter {
   private bytes = new Uint8Array(FIRST_BYTES);
   /** Where the bytes written so far begin. */
   private at = FIRST_BYTES;
+  /** The last integer that was split, and its words. */
+  private wide = 0n;
+  private wideHigh = 0;
+  private wideLow = 0;
 
   /** Bytes written so far; `close` takes it as the end of a message. */
   get written(): number {
@@ -65,8 +69,12 @@ export class WireWriter {
 
   /** Written whatever its value. */
   optionalInt64(field: number, value: bigint): void {
-    const bits = BigInt.asUintN(64, value);
-    this.varint64(Number(bits >> 32n), Number(bits & LOW_32));
+    const near = Number(value);
+    if (near >= 0 && near <= Number.MAX_SAFE_INTEGER) this.varint(near);
+    else {
+      if (value !== this.wide) this.split(value);
+      this.varint64(this.wideHigh, this.wideLow);
+    }
     this.tag(field, VARINT);
   }
 
@@ -105,6 +113,14 @@ export class WireWriter {
     const end = this.written;
     for (let i = values.length - 1; i >= 0; i--) this.varint(values[i] ?? 0);
     this.close(field, end);
+  }
+
+  /** Epochs are wide, and one comes in batch after batch. */
+  private split(value: bigint): void {
+    const bits = BigInt.asUintN(64, value);
+    this.wide = value;
+    this.wideHigh = Number(bits >> 32n);
+    this.wideLow = Number(bits & LOW_32);
   }
 
   private tag(field: number, type: number): void {
