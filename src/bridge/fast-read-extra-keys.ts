@@ -17,7 +17,7 @@ const NOTHING: ExtraKeyLists[] = Array.from({ length: SHARED_BLOCKS + 1 }, (_, b
 );
 
 function nothing(blocks: number): (readonly ExtraKey[] | undefined)[] {
-  return new Array<readonly ExtraKey[] | undefined>(blocks).fill(undefined);
+  return Array.from<readonly ExtraKey[] | undefined>({ length: blocks }).fill(undefined);
 }
 
 /** One entry a block; undefined entry = nil. */

@@ -10,7 +10,7 @@ const TEXTS = 64;
 
 /** Of ASCII texts. */
 export class TextCache {
-  private readonly texts: string[] = new Array<string>(TEXTS).fill("");
+  private readonly texts: string[] = Array.from({ length: TEXTS }, () => "");
 
   /** The text that equals bytes start … end − 1, if it is here. */
   find(bytes: Uint8Array, start: number, end: number): string | undefined {

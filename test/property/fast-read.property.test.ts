@@ -196,7 +196,21 @@ describe("limits", () => {
 
 /** Heads of every kind of value, and the edges of the ranges between them. */
 const BYTES = [
-  ...[0, 1, 16, 0x7f, 0x80, 0x81, 0x8f, 0x90, 0x91, 0x9f, 0xa0, 0xa4, 0xbf, 0xe0, 0xff],
+  0,
+  1,
+  16,
+  0x7f,
+  0x80,
+  0x81,
+  0x8f,
+  0x90,
+  0x91,
+  0x9f,
+  0xa0,
+  0xa4,
+  0xbf,
+  0xe0,
+  0xff,
   ...Array.from({ length: 32 }, (_, index) => 0xc0 + index),
 ];
 
@@ -265,21 +279,18 @@ describe("changed bytes", () => {
   });
 
   test("integers of any width in any place", () => {
+    // A head, and the bytes after it.
     const width = fc.constantFrom(
-      ...[
-        [0xcc, 1],
-        [0xcd, 2],
-        [0xce, 4],
-        [0xcf, 8],
-        [0xd0, 1],
-        [0xd1, 2],
-        [0xd2, 4],
-        [0xd3, 8],
-      ],
-      ...[
-        [0xca, 4],
-        [0xcb, 8],
-      ],
+      [0xcc, 1],
+      [0xcd, 2],
+      [0xce, 4],
+      [0xcf, 8],
+      [0xd0, 1],
+      [0xd1, 2],
+      [0xd2, 4],
+      [0xd3, 8],
+      [0xca, 4],
+      [0xcb, 8],
     );
     const bytes = fc.uint8Array({ minLength: 8, maxLength: 8 });
     fc.assert(
