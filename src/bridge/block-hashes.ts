@@ -30,7 +30,8 @@ export interface HashList {
 
 type HashEncoding = "integer" | "bytes";
 
-const DEFAULT_DIGEST_BYTES = 32;
+/** Bytes of a digest where nothing is stated. */
+export const DEFAULT_DIGEST_BYTES = 32;
 
 function encodingOf(value: unknown): HashEncoding | undefined {
   if (typeof value === "bigint" || typeof value === "number") return "integer";

@@ -37,6 +37,7 @@ export function wireMedium(medium: string): string {
 }
 
 const KEY_BYTES = 8;
+const NO_BYTES = new Uint8Array(0);
 /** Blocks of one event: what every consumer of the contract must take. */
 const MAX_RUN_BLOCKS = LIMITS.hashesPerEvent.value;
 
@@ -142,13 +143,7 @@ export class KeyEvents {
 
   private begin(slot: Slot, operation: Operation): KvGroupEvent {
     this.end();
-    this.open = create(KvGroupEventSchema, {
-      operation,
-      groupId: slot.groupId,
-      medium: wireMedium(slot.medium),
-      locality: slot.locality,
-      ownership: slot.ownership,
-    });
+    this.open = emptyEvent(operation, slot);
     this.openSlot = slot;
     this.runBlocks = 0;
     return this.open;
@@ -170,6 +165,29 @@ export class KeyEvents {
     this.openSlot = undefined;
     this.last = undefined;
   }
+}
+
+/** As `create` makes it, at a tenth of the price: there is one for every engine event. */
+function emptyEvent(operation: Operation, slot: Slot): KvGroupEvent {
+  return {
+    $typeName: "kvgroup.v1.KvGroupEvent",
+    operation,
+    groupId: slot.groupId,
+    blockHashes: [],
+    parentBlockHash: NO_BYTES,
+    tokenIds: [],
+    blockSize: 0,
+    kind: "",
+    slidingWindow: 0,
+    tokensMatchable: false,
+    prefixKeys: NO_BYTES,
+    endTokens: 0,
+    parentPrefixKey: NO_BYTES,
+    medium: wireMedium(slot.medium),
+    locality: slot.locality,
+    ownership: slot.ownership,
+    clearsAllGroups: false,
+  };
 }
 
 /** A group's block ends lie on its grid; what does not is a partial entry of the size it was stored with. */

@@ -73,7 +73,8 @@ export class DeliveryOrder {
 
   /** True for a number that an earlier batch of this epoch has, or had. */
   isPast(sequence: SequenceNumber): boolean {
-    return sequence < this.expected && !this.acceptsAny;
+    const last = this.lastSequence;
+    return last !== undefined && sequence <= last && !this.acceptsAny;
   }
 
   /** True when nothing was delivered, and nothing is held from before this number. */

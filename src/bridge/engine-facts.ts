@@ -162,14 +162,11 @@ export class EngineFacts {
     if (size === 0) return ok(undefined);
     const stated = this.stated.get(groupId)?.blockSizeTokens;
     const known = this.blockSizeTokens(groupId);
-    const detail = `${size}, known ${known ?? "none"}`;
-    if (stated !== undefined && size > stated) {
-      return refuse("block_size_contradicts", "block_size", detail);
-    }
+    const isTooLarge = stated !== undefined && size > stated;
     // A partial entry is announced alone (vLLM 0.24 and later, cache_partial_block): several blocks of a smaller
     // size in one store are another cache under the same group.
-    if (known !== undefined && size < known && event.hashes.length > 1) {
-      return refuse("block_size_contradicts", "block_size", detail);
+    if (isTooLarge || (known !== undefined && size < known && event.hashes.length > 1)) {
+      return refuse("block_size_contradicts", "block_size", `${size}, known ${known ?? "none"}`);
     }
     const unit = this.config.hashBlockSizeTokens;
     if (unit !== undefined && size % unit !== 0) {

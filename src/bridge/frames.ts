@@ -68,7 +68,7 @@ export function parseFrames(
 /** The topic of a frame; refused with text_too_long or topic_mismatch under `path`. */
 export function parseTopic(frame: Uint8Array, options: FrameOptions, path: string): Result<string> {
   if (frame.length > LIMITS.textBytes.value) return refuse("text_too_long", path);
-  const topic = UTF8.decode(frame);
+  const topic = frame.length === 0 ? "" : UTF8.decode(frame);
   const isForeign = options.topic !== undefined && options.topic !== "" && topic !== options.topic;
   return isForeign ? refuse("topic_mismatch", path) : ok(topic);
 }

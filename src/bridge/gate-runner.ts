@@ -4,7 +4,7 @@
  * Refuses: nothing.
  * Does not do: judge order (the gate does), decode, or open sockets (the port does).
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { SequenceNumber } from "@kv-group-bridge/protocol";
 import {
   type Cancel,
@@ -54,7 +54,7 @@ export class GateRunner {
   private readonly gate: SequenceGate;
   private cancelTimer: Cancel | undefined = undefined;
   private cancelReplay: (() => void) | undefined = undefined;
-  private saidStatus = "";
+  private saidStatus = 0;
   private isReplayRefuted = false;
 
   constructor(parts: GateRunnerParts) {
@@ -197,11 +197,12 @@ export class GateRunner {
     });
   }
 
-  private status(): string {
-    return `${this.gate.isCatchingUp} ${this.gate.silence.isUnresponsive}`;
+  /** A bit for each thing that subscribers are told at once. */
+  private status(): number {
+    return (this.gate.isCatchingUp ? 1 : 0) | (this.gate.silence.isUnresponsive ? 2 : 0);
   }
 }
 
 function batchOf(sequence: SequenceNumber, payload: Uint8Array): GateBatch {
-  return { sequence, payload, digest: createHash("sha256").update(payload).digest("base64") };
+  return { sequence, payload, digest: hash("sha256", payload, "base64") };
 }

@@ -37,7 +37,7 @@ export function noteStore(
   window: number | undefined,
   size: number,
 ): boolean {
-  const before = textOf(group);
+  const before = { ...group };
   group.isSeen = true;
   group.kind ??= kind;
   group.windowTokens ??= window;
@@ -45,9 +45,11 @@ export function noteStore(
     if (group.largestBlockTokens > 0 && size !== group.largestBlockTokens) group.hasPartial = true;
     group.largestBlockTokens = Math.max(group.largestBlockTokens, size);
   }
-  return textOf(group) !== before;
-}
-
-function textOf(group: LearntGroup): string {
-  return `${group.kind}/${group.windowTokens}/${group.largestBlockTokens}/${group.hasPartial}/${group.isSeen}`;
+  return (
+    group.isSeen !== before.isSeen ||
+    group.kind !== before.kind ||
+    group.windowTokens !== before.windowTokens ||
+    group.largestBlockTokens !== before.largestBlockTokens ||
+    group.hasPartial !== before.hasPartial
+  );
 }

@@ -109,7 +109,7 @@ export function parseScope(form: EventForm, absentMedium: "GPU" | undefined): Sc
   const group = removalShape.group_idx.safeParse(form.fields.group_idx);
   return {
     groupId: group.success ? parseGroupId(group.data) : undefined,
-    medium: medium.success ? (upperCase(medium.data) ?? absentMedium) : undefined,
+    medium: medium.success ? upperCaseOr(medium.data, absentMedium) : undefined,
   };
 }
 
@@ -122,15 +122,19 @@ interface ResidencyFields {
 /** Absent or nil medium is the GPU (0.9 to 0.10.1 had no such field); "" is a medium of its own. */
 function residencyOf(fields: ResidencyFields): Residency {
   return {
-    medium: upperCase(fields.medium) ?? "GPU",
+    medium: upperCaseOr(fields.medium, "GPU"),
     locality: fields.locality ?? "",
     ownership: fields.ownership ?? "",
   };
 }
 
 /** Upper case in ASCII only: other letters may become longer ("ß"), and no engine sends them. */
-function upperCase(text: string | null | undefined): string | undefined {
-  return text?.replaceAll(/[a-z]/g, (letter) => letter.toUpperCase());
+export function upperCase(text: string): string {
+  return text.replaceAll(/[a-z]/g, (letter) => letter.toUpperCase());
+}
+
+function upperCaseOr<T>(text: string | null | undefined, absent: T): string | T {
+  return text === undefined || text === null ? absent : upperCase(text);
 }
 
 function firstRefusal(form: EventForm, error: z.ZodError): Refusal {

@@ -22,7 +22,7 @@ const EVENT_DEPTH = 2;
 /** Values of all kinds in one payload; a list costs the decoder 8 bytes a value. */
 const MAX_VALUES = 4 * LIMITS.tokensPerEvent.value;
 /** Lists and maps in one payload; an empty map of one byte costs the decoder some 56. */
-const MAX_CONTAINERS = 16 * LIMITS.eventsPerBatch.value;
+export const MAX_CONTAINERS = 16 * LIMITS.eventsPerBatch.value;
 
 /**
  * Whole size of values that have a fixed one; 0 = containers, strings, bytes, extensions, floats,

@@ -6,7 +6,6 @@
  */
 import { create, toBinary } from "@bufbuild/protobuf";
 import {
-  BatchSchema,
   Completeness,
   CursorSchema,
   type Heartbeat,
@@ -21,11 +20,7 @@ import {
   type Withdraw_Reason as WithdrawReason,
   WithdrawSchema,
 } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
-import {
-  KvGroupBatchSchema,
-  type KvGroupEvent,
-  type UnplacedBlocks,
-} from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
+import type { KvGroupEvent, UnplacedBlocks } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
 import {
   type Cursor,
   type DpRank,
@@ -36,6 +31,7 @@ import {
   type KeyedHasher,
   type SequenceNumber,
 } from "@kv-group-bridge/protocol";
+import { writeBatch } from "./batch-bytes.ts";
 import { wireMedium } from "./convert.ts";
 
 /** What is true of a rank now. */
@@ -115,39 +111,58 @@ export function keySchemeMessage(hasher: KeyedHasher): KeyScheme {
   return create(KeySchemeSchema, { id: KEY_SCHEME_ID, checkValue: hasher.checkValue() });
 }
 
-/** What one engine batch caused. */
-export interface BatchContents {
+/** What the engine said of one of its batches. */
+export interface BatchHead {
   readonly sequence: SequenceNumber;
   readonly timestampSeconds: number;
+}
+
+/** What one engine batch caused. */
+export interface BatchContents {
   readonly events: KvGroupEvent[];
-  /** What it says of blocks without a place; absent in ENGINE. */
-  readonly unplaced?: {
+  /** What it says of blocks without a place; none in ENGINE. */
+  readonly unplaced: {
     readonly stored: UnplacedBlocks[];
     readonly removed: UnplacedBlocks[];
   };
-  /** Not the state's own in ENGINE: a subscriber there may hold less, so only its start can say what it misses. */
   readonly completeness: Completeness;
 }
 
+const NO_UNPLACED: BatchContents["unplaced"] = { stored: [], removed: [] };
+
 /** A serialised `Batch`. */
-export function batchBytes(state: RankState, contents: BatchContents): Uint8Array {
-  return toBinary(
-    BatchSchema,
-    create(BatchSchema, {
-      epoch: state.cursor.epoch,
-      batch: create(KvGroupBatchSchema, {
-        sequenceNumber: contents.sequence,
-        timestampSeconds: contents.timestampSeconds,
-        events: contents.events,
-        unplacedRemoved: contents.unplaced?.removed ?? [],
-        unplacedStored: contents.unplaced?.stored ?? [],
-      }),
-      completeness: contents.completeness,
-      unplacedBlocks: BigInt(state.unplaced),
-      toldUnplacedBlocks: BigInt(state.told),
-      isCatchingUp: state.isCatchingUp,
-    }),
-  );
+export function batchBytes(
+  state: RankState,
+  head: BatchHead,
+  { events, unplaced, completeness }: BatchContents,
+): Uint8Array {
+  return writeBatch({
+    epoch: state.cursor.epoch,
+    batch: {
+      sequenceNumber: head.sequence,
+      timestampSeconds: head.timestampSeconds,
+      events,
+      unplacedRemoved: unplaced.removed,
+      unplacedStored: unplaced.stored,
+    },
+    completeness,
+    unplacedBlocks: state.unplaced,
+    toldUnplacedBlocks: state.told,
+    isCatchingUp: state.isCatchingUp,
+  });
+}
+
+/**
+ * A serialised `Batch` of the ENGINE projection. Its completeness is not the state's own: a subscriber there may hold
+ * less, so only its start can say what it misses.
+ */
+export function engineBatchBytes(
+  state: RankState,
+  head: BatchHead,
+  events: KvGroupEvent[],
+): Uint8Array {
+  const completeness = Completeness.UNSPECIFIED;
+  return batchBytes(state, head, { events, unplaced: NO_UNPLACED, completeness });
 }
 
 /** A serialised `Withdraw`; undefined = every group, every medium. */

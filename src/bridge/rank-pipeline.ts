@@ -46,6 +46,7 @@ import { setRankCounters } from "./rank-counters.ts";
 import {
   batchBytes,
   descriptionMessage,
+  engineBatchBytes,
   heartbeatMessage,
   keySchemeMessage,
   type RankState,
@@ -62,7 +63,7 @@ import type { RankView, SnapshotReader } from "./rank-output.ts";
 import { recomputeRules } from "./recompute-rules.ts";
 import type { Recomputer } from "./recomputer.ts";
 import { MirrorSnapshot } from "./snapshot.ts";
-import { decodeBatch } from "./validate.ts";
+import { type DecodeOptions, decodeBatch } from "./validate.ts";
 import type { VllmBatch } from "./vllm-event.ts";
 
 const END_REASONS = {
@@ -87,6 +88,7 @@ export class RankPipeline implements RankView {
   private readonly writer: BatchWriter;
   private readonly applier: EventApplier;
   private readonly counts = new Counters();
+  private readonly reading: DecodeOptions;
   private epoch: Epoch;
   private completeness = Completeness.INCOMPLETE;
   private isConnected = false;
@@ -100,6 +102,8 @@ export class RankPipeline implements RankView {
     this.options = options;
     this.epoch = options.checkpoint?.head.epoch ?? options.mintEpoch();
     this.facts = new EngineFacts(options.engine);
+    const { digestBytes } = options.engine;
+    this.reading = { digestBytes, onReadSlowly: () => this.counts.add("batches_read_slowly") };
     this.words = engineWords(options);
     this.hashKeys = new HashKeys(options.hasher);
     const refuse = (reason: RefusalReason): void => this.refuse({ reason, path: "" });
@@ -257,7 +261,7 @@ export class RankPipeline implements RankView {
   }
 
   private read(sequence: SequenceNumber, payload: Uint8Array): void {
-    const decoded = decodeBatch(payload, { digestBytes: this.options.engine.digestBytes });
+    const decoded = decodeBatch(payload, this.reading);
     if (!decoded.ok) {
       this.refuse(decoded.error);
       this.beginEpoch(WithdrawReason.BATCH_UNREADABLE, true);
@@ -298,19 +302,12 @@ export class RankPipeline implements RankView {
     this.applied = sequence;
     const state = this.state();
     const { completeness } = this;
+    const head = { sequence, timestampSeconds };
     this.options.emit({
       type: "batch",
       sequence,
-      keyBytes: batchBytes(state, { sequence, timestampSeconds, events, unplaced, completeness }),
-      engineBytes:
-        engineEvents === undefined
-          ? undefined
-          : batchBytes(state, {
-              sequence,
-              timestampSeconds,
-              events: engineEvents,
-              completeness: Completeness.UNSPECIFIED,
-            }),
+      keyBytes: batchBytes(state, head, { events, unplaced, completeness }),
+      engineBytes: engineEvents && engineBatchBytes(state, head, engineEvents),
     });
   }
 

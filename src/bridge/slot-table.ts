@@ -21,12 +21,22 @@ function residencyKey(residency: Residency): string {
   return JSON.stringify([residency.medium, localityOf(residency), residency.ownership]);
 }
 
+function isIn(slot: Slot, residency: Residency): boolean {
+  return (
+    slot.medium === residency.medium &&
+    slot.locality === localityOf(residency) &&
+    slot.ownership === residency.ownership
+  );
+}
+
 /** Interns slots; `maxMedia` bounds the media beside the GPU. */
 export class SlotTable {
   private readonly maxMedia: number;
   private readonly slots: Slot[] = [];
   private readonly byKey = new Map<string, Slot>();
   private readonly media = new Set<string>();
+  /** The slot that was asked for last: most events name the same one. */
+  private last: Slot | undefined = undefined;
 
   constructor(maxMedia: number) {
     this.maxMedia = maxMedia;
@@ -34,10 +44,9 @@ export class SlotTable {
 
   /** The slot of a group and residency; undefined when a further medium would pass the bound. */
   intern(groupId: GroupId, residency: Residency): Slot | undefined {
-    const media = residencyKey(residency);
-    const key = `${groupId} ${media}`;
-    const known = this.byKey.get(key);
+    const known = this.find(groupId, residency);
     if (known !== undefined) return known;
+    const media = residencyKey(residency);
     // The GPU always has its place: names that others invent must not keep it out.
     const isForeign = !isLocalGpu(residency) && !this.media.has(media);
     if (isForeign && this.media.size >= this.maxMedia) return undefined;
@@ -51,17 +60,14 @@ export class SlotTable {
       isLocalGpu: isLocalGpu(residency),
     };
     this.slots.push(slot);
-    this.byKey.set(key, slot);
+    this.byKey.set(`${groupId} ${media}`, slot);
     return slot;
   }
 
   /** Slots of exactly this residency; `groupId` undefined = of every group. */
   matching(groupId: GroupId | undefined, residency: Residency): readonly Slot[] {
-    if (groupId === undefined) {
-      const media = residencyKey(residency);
-      return this.slots.filter((slot) => residencyKey(slot) === media);
-    }
-    const slot = this.byKey.get(`${groupId} ${residencyKey(residency)}`);
+    if (groupId === undefined) return this.slots.filter((slot) => isIn(slot, residency));
+    const slot = this.find(groupId, residency);
     return slot === undefined ? [] : [slot];
   }
 
@@ -84,5 +90,14 @@ export class SlotTable {
     this.slots.length = 0;
     this.byKey.clear();
     this.media.clear();
+    this.last = undefined;
+  }
+
+  private find(groupId: GroupId, residency: Residency): Slot | undefined {
+    const { last } = this;
+    if (last !== undefined && last.groupId === groupId && isIn(last, residency)) return last;
+    const slot = this.byKey.get(`${groupId} ${residencyKey(residency)}`);
+    this.last = slot ?? last;
+    return slot;
   }
 }

@@ -10,10 +10,17 @@ import { isUint32, LIMITS, ok, type Refusal, type Result, refuse } from "@kv-gro
 import type { HashOptions } from "./block-hashes.ts";
 import { decodePayload, ODD_NAME } from "./decode.ts";
 import { type EventForm, isNamedMap, parseEventForm } from "./event-form.ts";
+import { readFast } from "./fast-read.ts";
 import { narrowInteger } from "./integers.ts";
 import { validateClear, validateRemoval } from "./validate-removal.ts";
 import { validateStore } from "./validate-store.ts";
 import type { RefusedEvent, VllmBatch, VllmEvent } from "./vllm-event.ts";
+
+/** How payloads are read. */
+export interface DecodeOptions extends HashOptions {
+  /** Called for each payload that the fast reader leaves to the general one. */
+  readonly onReadSlowly?: (() => void) | undefined;
+}
 
 /** Longest tag that is passed on, in characters. */
 const TAG_LENGTH = 64;
@@ -23,7 +30,18 @@ const TAG_LENGTH = 64;
  * or too_many_events; anything less than that is in the batch, as a refused event or an unreadable
  * removal.
  */
-export function decodeBatch(payload: Uint8Array, options: HashOptions = {}): Result<VllmBatch> {
+export function decodeBatch(payload: Uint8Array, options: DecodeOptions = {}): Result<VllmBatch> {
+  const batch = readFast(payload, options);
+  if (batch !== undefined) return ok(batch);
+  options.onReadSlowly?.();
+  return decodeBatchSlowly(payload, options);
+}
+
+/** The same for every payload, without the fast reader: the judge of what that one gives. */
+export function decodeBatchSlowly(
+  payload: Uint8Array,
+  options: HashOptions = {},
+): Result<VllmBatch> {
   const decoded = decodePayload(payload);
   return decoded.ok ? validateBatch(decoded.value, options) : decoded;
 }

@@ -73,8 +73,15 @@ export function parseEpoch(value: bigint): Epoch | undefined {
 /** Reads an 8-byte big-endian sequence frame; undefined for any other width. */
 export function parseSequenceFrame(frame: Uint8Array): SequenceNumber | undefined {
   if (frame.length !== 8) return undefined;
-  const view = new DataView(frame.buffer, frame.byteOffset, 8);
-  return view.getBigUint64(0) as SequenceNumber;
+  const high = wordAt(frame, 0) >>> 0;
+  const low = wordAt(frame, 4) >>> 0;
+  // Most numbers are small, and a small one is made at once.
+  const value = high < 0x20_0000 ? BigInt(high * 0x1_0000_0000 + low) : wideOf(high, low);
+  return value as SequenceNumber;
+}
+
+function wideOf(high: number, low: number): bigint {
+  return (BigInt(high) << 32n) | BigInt(low);
 }
 
 /** Smallest and largest integer that vLLM can send as a hash: signed (up to 0.10.1) and unsigned. */
@@ -88,16 +95,35 @@ const HASH_MIN = -(1n << 63n);
 export function parseIntegerHash(value: number | bigint): BlockHash | undefined {
   if (typeof value === "number") {
     if (!Number.isSafeInteger(value) || Object.is(value, -0)) return undefined;
-    const high = Math.floor(value / 0x1_0000_0000) >>> 0;
-    return (latin1Of32(high) + latin1Of32(value >>> 0)) as BlockHash;
+    return hashOfWords(Math.floor(value / 0x1_0000_0000) >>> 0, value >>> 0);
   }
   if (value < HASH_MIN || value > MASK_64) return undefined;
   const bits = BigInt.asUintN(64, value);
-  return (latin1Of32(Number(bits >> 32n)) + latin1Of32(Number(bits & 0xffffffffn))) as BlockHash;
+  return hashOfWords(Number(bits >> 32n), Number(bits & 0xffffffffn));
 }
 
-function latin1Of32(word: number): string {
-  return String.fromCharCode(word >>> 24, (word >>> 16) & 255, (word >>> 8) & 255, word & 255);
+/** `parseIntegerHash` of the uint64 whose 8 bytes stand at `at`, big-endian; all of them must be there. */
+export function integerHashAt(bytes: Uint8Array, at: number): BlockHash {
+  return hashOfWords(wordAt(bytes, at), wordAt(bytes, at + 4));
+}
+
+function wordAt(bytes: Uint8Array, at: number): number {
+  const high = ((bytes[at] ?? 0) << 8) | (bytes[at + 1] ?? 0);
+  return (high << 16) | ((bytes[at + 2] ?? 0) << 8) | (bytes[at + 3] ?? 0);
+}
+
+/** In one piece: a string that is joined from two costs twice as much. */
+function hashOfWords(high: number, low: number): BlockHash {
+  return String.fromCharCode(
+    high >>> 24,
+    (high >>> 16) & 255,
+    (high >>> 8) & 255,
+    high & 255,
+    low >>> 24,
+    (low >>> 16) & 255,
+    (low >>> 8) & 255,
+    low & 255,
+  ) as BlockHash;
 }
 
 /**
@@ -112,10 +138,9 @@ export function parseByteHash(
   if (bytes.length < 8 || bytes.length > limits.maxBytes) return undefined;
   const { digestBytes } = limits;
   const isJoined = bytes.length > digestBytes && bytes.length % digestBytes === 0;
-  const start = isJoined ? bytes.length - digestBytes : 0;
-  let text = "";
-  for (let i = start; i < bytes.length; i++) text += String.fromCharCode(bytes[i] ?? 0);
-  return text as BlockHash;
+  const from = bytes.byteOffset + (isJoined ? bytes.length - digestBytes : 0);
+  const end = bytes.byteOffset + bytes.length;
+  return Buffer.from(bytes.buffer, from, end - from).toString("latin1") as BlockHash;
 }
 
 /** True for a text that `parseIntegerHash` or `parseByteHash` could have given: what was written down is read again. */

@@ -74,6 +74,7 @@ export {
   type Epoch,
   FIRST_SEQUENCE,
   type GroupId,
+  integerHashAt,
   isBlockHash,
   isUint32,
   parseByteHash,

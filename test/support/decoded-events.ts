@@ -8,6 +8,7 @@ import type { BlockHash, Result } from "@kv-group-bridge/protocol";
 import { parseByteHash, parseIntegerHash } from "@kv-group-bridge/protocol";
 import { decodeBatch } from "../../src/bridge/dist/validate.js";
 import type { StoreEvent, VllmBatch, VllmEvent } from "../../src/bridge/dist/vllm-event.js";
+import { readBoth } from "./both-readers.ts";
 import { batchOf, encodeWire } from "./wire-builder.ts";
 
 /** The value of a good result; throws with the reason otherwise. */
@@ -16,9 +17,11 @@ export function unwrap<T>(result: Result<T>): T {
   return result.value;
 }
 
-/** Decodes a batch value through bytes. */
+/** Decodes a batch value through bytes; both readers must agree. */
 export function decodeValue(batch: unknown): Result<VllmBatch> {
-  return decodeBatch(encodeWire(batch));
+  const payload = encodeWire(batch);
+  readBoth(payload);
+  return decodeBatch(payload);
 }
 
 /** The events of a batch of these. */
