@@ -23,6 +23,8 @@ export const FIELD = {
   locality: 12,
   ownership: 13,
   lookahead_token_ids: 14,
+  /** Of the request that caused a store (vLLM 0.30 and later). Nothing reads it. */
+  session_id: 15,
 } as const;
 
 /** No field: a name that is not known. */

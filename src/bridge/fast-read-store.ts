@@ -77,6 +77,10 @@ export class FastStore {
       case FIELD.lookahead_token_ids:
         if (!cursor.takeNil()) this.lookaheadTokens = readLookahead(cursor);
         return;
+      case FIELD.session_id:
+        // Never kept, also not as a text that comes often.
+        if (!cursor.takeNil()) cursor.text();
+        return;
       default:
         this.scope.read(cursor, field);
     }
