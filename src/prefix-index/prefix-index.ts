@@ -88,7 +88,7 @@ export class PrefixIndex {
   /**
    * Stores a run of one group in one medium: key i (8 bytes little-endian at 8 * i) ends at
    * firstEndTokens + i * stepTokens. In a rank with look-ahead L the key is that of the prompt's
-   * first end + L tokens. `parentKey`: the key a step before the first one, 8 bytes, when known; a
+   * first end + L tokens. `parentKey`: the key a step before the first one, 8 bytes or none; a
    * hint that keeps runs together and changes no answer.
    */
   storeRun(
@@ -106,7 +106,8 @@ export class PrefixIndex {
     invariant(isTokenCount(firstEndTokens) && isTokenCount(stepTokens), "ends and steps are > 0");
     const outcome = emptyOutcome();
     if (count === 0) return outcome;
-    invariant(parentKey === undefined || parentKey.length === 8, "a parent key is 8 bytes");
+    const hint = parentKey === undefined || parentKey.length === 0 ? undefined : parentKey;
+    invariant(hint === undefined || hint.length === 8, "a parent key is 8 bytes, or none");
     const firstPositionTokens = firstEndTokens + state.lookaheadTokens;
     const lastPositionTokens = firstPositionTokens + (count - 1) * stepTokens;
     const bit = lastPositionTokens > MAX_POSITION_TOKENS ? -2 : state.bitForStore(groupId);
@@ -115,7 +116,7 @@ export class PrefixIndex {
     else {
       // A step beyond every position is one of a single key.
       const step = Math.min(stepTokens, MAX_POSITION_TOKENS);
-      const run = { keys, firstPositionTokens, stepTokens: step, parentKey };
+      const run = { keys, firstPositionTokens, stepTokens: step, parentKey: hint };
       this.entries.store(state, bit, mediumId, run, outcome);
     }
     return outcome;

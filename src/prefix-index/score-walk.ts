@@ -133,12 +133,19 @@ export class ScoreWalk {
     while (at <= promptTokens && at <= found.horizonTokens) {
       this.visit(reader, at);
       if (step === 0) at = grids.advance();
-      else if (this.cursorCount === 1 && this.cursorAt(0).stepTokens === step) {
+      else if (this.isOnlyAt(at, step)) {
         at = this.follow(reader, Math.min(promptTokens, found.horizonTokens));
       } else at += step;
     }
     for (let i = 0; i < this.cursorCount; i++) this.close(this.cursorAt(i), true);
     this.cursorCount = 0;
+  }
+
+  /** Whether one chain is followed, has matched right here, and goes on by the walk's own steps. */
+  private isOnlyAt(positionTokens: number, stepTokens: number): boolean {
+    if (this.cursorCount !== 1) return false;
+    const cursor = this.cursorAt(0);
+    return cursor.stepTokens === stepTokens && cursor.lastTokens === positionTokens;
   }
 
   /** Looks one position up, in the chains followed or in the key table. */

@@ -16,7 +16,7 @@ import {
   type RankLayout,
   ScoreBuffer,
 } from "../../src/prefix-index/dist/index.js";
-import { type ComparableIndex, scoringMedium } from "./dull-index.ts";
+import { type ComparableIndex, type KeyRun, scoringMedium } from "./dull-index.ts";
 import type { ReuseFunction } from "./dull-reuse.ts";
 import { Dice } from "./random-caches.ts";
 
@@ -90,6 +90,15 @@ export class FastIndex implements ComparableIndex {
     this.auditSometimes();
   }
 
+  storeRun(rank: number, groupId: number, medium: string, run: KeyRun): void {
+    const keys = Buffer.concat(run.keys.map(keyOf));
+    const { firstEndTokens, stepTokens } = run;
+    const parent = run.parent === undefined ? undefined : keyOf(run.parent);
+    const handle = this.handle(rank);
+    this.index.storeRun(handle, groupId, mediumId(medium), keys, firstEndTokens, stepTokens, parent);
+    this.auditSometimes();
+  }
+
   remove(rank: number, groupId: number, medium: string, key: string): void {
     if (!this.index.isLive(this.handle(rank))) return;
     this.index.removeKeys(this.handle(rank), groupId, mediumId(medium), keyOf(key));
@@ -140,6 +149,13 @@ function mediumId(medium: string): number {
   return medium === scoringMedium ? 0 : 1;
 }
 
+const keys = new Map<string, Uint8Array>();
+
 function keyOf(text: string): Uint8Array {
-  return createHash("sha256").update(text).digest().subarray(0, 8);
+  let key = keys.get(text);
+  if (key === undefined) {
+    key = createHash("sha256").update(text).digest().subarray(0, 8);
+    keys.set(text, key);
+  }
+  return key;
 }
