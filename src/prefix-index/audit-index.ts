@@ -9,7 +9,7 @@ import { auditChains } from "./audit-chains.ts";
 import type { Chains } from "./chains.ts";
 import type { Entries } from "./entries.ts";
 import { MEDIA_COUNT } from "./holder-lists.ts";
-import type { RankRoster } from "./rank-roster.ts";
+import { GRID, LANE_WORDS, LOOKAHEAD, type RankRoster } from "./rank-roster.ts";
 import type { RankState } from "./rank-state.ts";
 import { word } from "./words.ts";
 
@@ -65,11 +65,13 @@ function auditRank(
   invariant(roster.find(state.handle) === state && state.slot === slot, "a handle finds its rank");
   invariant(new Set(groupIds).size === bits, "a group has one bit");
   invariant((layout !== undefined) === (state.gridId !== -1), "a layout goes with a grid");
-  invariant(word(roster.gridIds, slot) === state.gridId, "a walk knows the rank's grid");
+  const lane = slot * LANE_WORDS;
+  invariant(word(roster.lanes, lane + GRID) === state.gridId, "a walk knows the rank's grid");
   invariant(layout === undefined || state.bits.length === bits, "a group of the layout has a bit");
   const lookahead = layout?.compiled.lookaheadTokens ?? 0;
   invariant(lookahead === state.lookaheadTokens, "the look-ahead is known");
-  invariant(layout === undefined || word(roster.lookaheads, slot) === lookahead, "a walk knows it");
+  const known = word(roster.lanes, lane + LOOKAHEAD);
+  invariant(layout === undefined || known === lookahead, "a walk knows the look-ahead");
   invariant(state.entryCounts.length === bits * MEDIA_COUNT, "counts are kept for every group");
   chains.audit();
   let total = 0;

@@ -11,7 +11,7 @@ import { NONE } from "./page-store.ts";
 import { chunkAt, word } from "./words.ts";
 
 /** Most nodes of a chain: bounds the length of its record list. Offsets have 16 bits in a record. */
-export const MAX_CHAIN_NODES = 1024;
+export const MAX_CHAIN_NODES = 2048;
 
 export const CHAIN_WORDS = 8;
 export const CHAIN_SHIFT = 9;

@@ -9,21 +9,56 @@ import { invariant } from "@kv-group-bridge/runtime";
 import { type CompiledLayout, compileLayout } from "./compiled-layout.ts";
 import type { RankLayout } from "./layout.ts";
 
-/** A layout in use. */
+/** A rank whose answer is known: its slot, and the bits of its groups. */
+interface Answered {
+  readonly slot: number;
+  readonly bits: Int32Array;
+}
+
+/** An answer of `computeReuse`. */
+interface Answer {
+  readonly reusableTokens: number;
+  readonly limitingGroupId: number;
+}
+
+const NOBODY: Answered = { slot: -1, bits: new Int32Array(0) };
+
+/** A layout in use, with answers of the present query (by its number) for ranks that have it. */
 export class PooledLayout {
   readonly compiled: CompiledLayout;
   readonly text: string;
+  /** Bits of the groups where they are in layout order; ranks that have them so share the array. */
+  readonly plainBits: Int32Array;
   users = 0;
-  /** The query that the empty answer below belongs to. */
-  queryNumber = 0;
-  /** Answer of a rank that holds nothing of the prompt. */
+  /** The query of the answer of a rank that holds nothing of the prompt. */
+  emptyQuery = 0;
   emptyTokens = 0;
-  /** Its limiting group. */
   emptyLimitingGroupId = -1;
+  /** The query of the answer of the rank computed last. */
+  foundQuery = 0;
+  foundFor: Answered = NOBODY;
+  foundTokens = 0;
+  foundLimitingGroupId = -1;
 
   constructor(compiled: CompiledLayout, text: string) {
     this.compiled = compiled;
     this.text = text;
+    this.plainBits = compiled.classOfGroup.map((_, group) => group);
+  }
+
+  /** Keeps the answer of an empty rank. */
+  keepEmpty(queryNumber: number, answer: Answer): void {
+    this.emptyQuery = queryNumber;
+    this.emptyTokens = answer.reusableTokens;
+    this.emptyLimitingGroupId = answer.limitingGroupId;
+  }
+
+  /** Keeps the answer of a rank that holds something. */
+  keepFound(queryNumber: number, rank: Answered, answer: Answer): void {
+    this.foundQuery = queryNumber;
+    this.foundFor = rank;
+    this.foundTokens = answer.reusableTokens;
+    this.foundLimitingGroupId = answer.limitingGroupId;
   }
 }
 

@@ -17,6 +17,17 @@ import { resized, word } from "./words.ts";
 /** Most ranks of one index; a slot fits into a holder's 20 bits. */
 export const MAX_RANKS = 1 << 20;
 
+/** Words of a slot's lane: the grid, -1 without a layout; */
+export const LANE_WORDS = 8;
+export const GRID = 0;
+/** the look-ahead in tokens; */
+export const LOOKAHEAD = 1;
+/** the lead group's bit, -1 without one, and its block size in tokens; */
+export const LEAD_BIT = 2;
+export const LEAD_BLOCK = 3;
+/** how far beyond an unbroken end of the lead group a lookup reads, as a position in tokens. */
+export const REACH = 4;
+
 /** In `firstReachTokens`: a rank may gain anywhere. */
 export const ANYWHERE = -1;
 
@@ -29,16 +40,8 @@ export class RankRoster implements RecordCounter {
   readonly bySlot: (RankState | undefined)[] = [];
   readonly grids = new GridSet();
   readonly layouts = new LayoutPool();
-  /** By slot: the grid, -1 without a layout. */
-  gridIds = new Int32Array(0);
-  /** By slot: the look-ahead in tokens. */
-  lookaheads = new Int32Array(0);
-  /** By slot: the lead group's bit, -1 without one. */
-  leadBits = new Int32Array(0);
-  /** By slot: the lead group's block size in tokens. */
-  leadBlocks = new Int32Array(0);
-  /** By slot: how far beyond an unbroken end of the lead group a lookup reads, as a position. */
-  reaches = new Int32Array(0);
+  /** What a walk needs of each slot, LANE_WORDS each. For reading; replaced when it grows. */
+  lanes = new Int32Array(0);
   private readonly generations: number[] = [];
   private readonly freeSlots: number[] = [];
   private firstReach = 0;
@@ -56,8 +59,9 @@ export class RankRoster implements RecordCounter {
     invariant(Number.isSafeInteger(handle), "a slot's generations do not run out");
     const state = new RankState(handle as RankHandle, slot);
     this.bySlot[slot] = state;
-    if (slot >= this.gridIds.length) this.growTo(Math.max(16, slot * 2));
-    this.gridIds[slot] = -1;
+    const lane = slot * LANE_WORDS;
+    if (lane >= this.lanes.length) this.lanes = resized(this.lanes, Math.max(128, lane * 2));
+    this.lanes[lane + GRID] = -1;
     this.count += 1;
     return state;
   }
@@ -77,7 +81,7 @@ export class RankRoster implements RecordCounter {
 
   /** Gives a rank a layout it accepts, and the grid that goes with it. */
   setLayout(state: RankState, layout: RankLayout | undefined): void {
-    const { slot } = state;
+    const lane = state.slot * LANE_WORDS;
     const old = state.layout;
     const pooled = layout === undefined ? undefined : this.layouts.acquire(layout);
     state.adopt(layout, pooled);
@@ -90,12 +94,12 @@ export class RankRoster implements RecordCounter {
       const { compiled } = pooled;
       const { lookaheadTokens, leadGroup } = compiled;
       state.gridId = this.grids.acquire(compiled.hashBlockSizeTokens, lookaheadTokens);
-      this.lookaheads[slot] = lookaheadTokens;
-      this.leadBits[slot] = leadGroup === -1 ? -1 : word(state.bits, leadGroup);
-      this.leadBlocks[slot] = compiled.classes[0]?.blockSizeTokens ?? 0;
-      this.reaches[slot] = compiled.reachTokens + lookaheadTokens;
+      this.lanes[lane + LOOKAHEAD] = lookaheadTokens;
+      this.lanes[lane + LEAD_BIT] = leadGroup === -1 ? -1 : word(state.bits, leadGroup);
+      this.lanes[lane + LEAD_BLOCK] = compiled.classes[0]?.blockSizeTokens ?? 0;
+      this.lanes[lane + REACH] = compiled.reachTokens + lookaheadTokens;
     }
-    this.gridIds[slot] = state.gridId;
+    this.lanes[lane + GRID] = state.gridId;
   }
 
   /**
@@ -108,11 +112,12 @@ export class RankRoster implements RecordCounter {
     let reach = 0;
     for (const state of this.bySlot) {
       if (state?.layout === undefined || state.entryCount === 0) continue;
-      if (word(this.leadBits, state.slot) === -1) {
+      const lane = state.slot * LANE_WORDS;
+      if (word(this.lanes, lane + LEAD_BIT) === -1) {
         reach = ANYWHERE;
         break;
       }
-      reach = Math.max(reach, word(this.reaches, state.slot));
+      reach = Math.max(reach, word(this.lanes, lane + REACH));
     }
     this.firstReach = reach;
     this.isFirstReachKnown = true;
@@ -140,13 +145,5 @@ export class RankRoster implements RecordCounter {
     this.bySlot[state.slot] = undefined;
     this.freeSlots.push(state.slot);
     this.count -= 1;
-  }
-
-  private growTo(slots: number): void {
-    this.gridIds = resized(this.gridIds, slots);
-    this.lookaheads = resized(this.lookaheads, slots);
-    this.leadBits = resized(this.leadBits, slots);
-    this.leadBlocks = resized(this.leadBlocks, slots);
-    this.reaches = resized(this.reaches, slots);
   }
 }

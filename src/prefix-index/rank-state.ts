@@ -37,7 +37,7 @@ export class RankState {
   /** Grid id while there is a layout, else -1. Kept by the index. */
   gridId = -1;
   /** The bit of each group of the layout, in layout order. */
-  bits = new Int32Array(0);
+  bits: Int32Array = new Int32Array(0);
 
   constructor(handle: RankHandle, slot: number) {
     this.handle = handle;
@@ -91,7 +91,8 @@ export class RankState {
       const bit = this.bitOf(group.groupId);
       bits.push(bit === -1 ? this.register(group.groupId) : bit);
     }
-    this.bits = Int32Array.from(bits);
+    const isPlain = bits.every((bit, group) => bit === group);
+    this.bits = isPlain && pooled !== undefined ? pooled.plainBits : Int32Array.from(bits);
     invariant(this.groupIds.length === bits.length, "with a layout every bit is one of its groups");
   }
 

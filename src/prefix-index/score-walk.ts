@@ -12,7 +12,7 @@ import { LIST_ADDRESS, LIST_COUNT } from "./chain-store.ts";
 import type { Chains } from "./chains.ts";
 import { MAX_POSITION_TOKENS } from "./check-rank-layout.ts";
 import { EndRuns } from "./end-runs.ts";
-import { FoundEnds } from "./found-ends.ts";
+import { EVERY_RANK, FoundEnds } from "./found-ends.ts";
 import type { PooledLayout } from "./layout-pool.ts";
 import { baseOf, HOLDERS, NEXT, NONE, ORDINAL, PAGE_NODES } from "./page-store.ts";
 import { ANYWHERE, type RankRoster } from "./rank-roster.ts";
@@ -41,9 +41,6 @@ export interface PrefixKeyReader {
  */
 export const MAX_CURSORS = 16;
 
-/** Every rank, in `onlySlot`. */
-const EVERY_RANK = -1;
-
 /** The walker of one index. */
 export class ScoreWalk {
   private readonly chains: Chains;
@@ -54,7 +51,6 @@ export class ScoreWalk {
   /** The first `cursorCount` are in use, oldest first. */
   private readonly cursors: ChainCursor[];
   private cursorCount = 0;
-  private onlySlot = EVERY_RANK;
   private visitedPositions = 0;
   private clashes = 0;
   private queryNumber = 0;
@@ -126,8 +122,7 @@ export class ScoreWalk {
     this.clashes = 0;
     this.cursorCount = 0;
     this.isRead = false;
-    this.onlySlot = onlySlot;
-    found.restart(horizonTokens);
+    found.restart(horizonTokens, onlySlot);
     const step = grids.restart(onlySlot === EVERY_RANK ? -1 : (bySlot[onlySlot]?.gridId ?? -1));
     let at = grids.advance();
     while (at <= promptTokens && at <= found.horizonTokens) {
@@ -232,56 +227,15 @@ export class ScoreWalk {
     const cursor = this.cursorAt(this.cursorCount);
     cursor.open(node, positionTokens);
     cursor.from = this.found.count;
-    this.collect(cursor);
+    const { facts, lists } = this.chains;
+    const count = facts.get(cursor.chain, LIST_COUNT);
+    const address = facts.get(cursor.chain, LIST_ADDRESS);
+    const from = indexOf(address);
+    if (count > 0) {
+      this.found.collect(lists.arena.chunkOf(address), from, from + count * 2, cursor);
+    }
     cursor.to = this.found.count;
     if (!cursor.isAtEnd) this.cursorCount += 1;
-  }
-
-  /** Adds the runs of all GPU records of a chain, from the cursor on, as if all of it were found. */
-  private collect(cursor: ChainCursor): void {
-    const { facts, lists } = this.chains;
-    const { grids, gridIds, lookaheads } = this.roster;
-    const { found, onlySlot } = this;
-    const { startTokens: start, stepTokens: step, offset } = cursor;
-    const count = facts.get(cursor.chain, LIST_COUNT);
-    if (count === 0) return;
-    const address = facts.get(cursor.chain, LIST_ADDRESS);
-    const words = lists.arena.chunkOf(address);
-    let at = indexOf(address);
-    const bound = at + count * 2;
-    let grid = -1;
-    let isOnGrid = false;
-    for (; at < bound; at += 2) {
-      const head = word(words, at);
-      // Medium 0 comes first.
-      if (head >>> 28 !== 0) return;
-      const range = word(words, at + 1);
-      const last = range & 0xffff;
-      if (last < offset) continue;
-      const slot = head >>> 8;
-      if (onlySlot !== EVERY_RANK && onlySlot !== slot) continue;
-      const gridOfRank = word(gridIds, slot);
-      if (gridOfRank === -1) continue;
-      if (gridOfRank !== grid) {
-        grid = gridOfRank;
-        isOnGrid = grids.isOn(grid, start, step);
-      }
-      const shift = head & 7;
-      let first = range >>> 16;
-      if (first < offset) first += ((offset - first + (1 << shift) - 1) >>> shift) << shift;
-      const zero = start - word(lookaheads, slot);
-      const bit = (head >>> 3) & 31;
-      if (isOnGrid) found.add(slot, bit, zero + first * step, zero + last * step, step << shift);
-      else this.collectOnGrid(slot, bit, zero + first * step, zero + last * step, step << shift);
-    }
-  }
-
-  /** Adds those ends of a run that are on the rank's grid. */
-  private collectOnGrid(slot: number, bit: number, first: number, last: number, step: number): void {
-    const unit = this.roster.grids.unitOf(word(this.roster.gridIds, slot));
-    for (let end = first; end <= last; end += step) {
-      if (end % unit === 0) this.found.add(slot, bit, end, end, unit);
-    }
   }
 
   /** Ends the following of a chain: what lies beyond the last match is not the prompt's. */
@@ -307,16 +261,24 @@ export class ScoreWalk {
       out.addUnknown(rank.handle);
       return;
     }
-    if (this.found.hasAny(rank.slot)) {
-      this.computeFor(rank, layout, promptTokens);
-      out.addAnswer(rank.handle, this.result.reusableTokens, this.result.limitingGroupId);
+    const { found, result, queryNumber } = this;
+    const { slot } = rank;
+    if (found.hasAny(slot)) {
+      // Many ranks hold the same of a prompt: what was computed for one of them is not again.
+      const isKnown =
+        layout.foundQuery === queryNumber &&
+        layout.foundFor.bits === rank.bits &&
+        found.isSame(slot, layout.foundFor.slot);
+      if (!isKnown) {
+        this.computeFor(rank, layout, promptTokens);
+        layout.keepFound(queryNumber, rank, result);
+      }
+      out.addAnswer(rank.handle, layout.foundTokens, layout.foundLimitingGroupId);
       return;
     }
-    if (layout.queryNumber !== this.queryNumber) {
+    if (layout.emptyQuery !== queryNumber) {
       this.computeFor(rank, layout, promptTokens);
-      layout.queryNumber = this.queryNumber;
-      layout.emptyTokens = this.result.reusableTokens;
-      layout.emptyLimitingGroupId = this.result.limitingGroupId;
+      layout.keepEmpty(queryNumber, result);
     }
     out.addAnswer(rank.handle, layout.emptyTokens, layout.emptyLimitingGroupId);
   }
