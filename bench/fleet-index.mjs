@@ -85,10 +85,19 @@ function apply(index, ranks, batches) {
     for (const event of todo) {
       const { worker, groupId, keys } = event;
       const begin = now();
-      if (event.type === "remove") blocks += index.removeKeys(ranks[worker], groupId, 0, keys).removed;
+      if (event.type === "remove")
+        blocks += index.removeKeys(ranks[worker], groupId, 0, keys).removed;
       else {
         const { endTokens, stepTokens, parentKey } = event;
-        blocks += index.storeRun(ranks[worker], groupId, 0, keys, endTokens, stepTokens, parentKey).stored;
+        blocks += index.storeRun(
+          ranks[worker],
+          groupId,
+          0,
+          keys,
+          endTokens,
+          stepTokens,
+          parentKey,
+        ).stored;
       }
       longest = Math.max(longest, now() - begin);
     }
@@ -124,7 +133,12 @@ function checkAnswers(index, fleet) {
   const out = new ScoreBuffer();
   const reader = new HashingReader();
   const unit = VARIANT === "a" || VARIANT === "c" ? 1 : 64;
-  for (const [name, q] of [["first", 0], ["first", 77], ["second", 0], ["second", 5]]) {
+  for (const [name, q] of [
+    ["first", 0],
+    ["first", 77],
+    ["second", 0],
+    ["second", 5],
+  ]) {
     const tokens = fleet[`${name}Query`](q);
     const { blocks, workers, holders } = fleet[`${name}Answer`](q);
     reader.begin(tokens);
@@ -138,19 +152,27 @@ function checkAnswers(index, fleet) {
       if (out.reusableTokensAt(i) > 0) any += 1;
     }
     const isAsked = best === workers && (VARIANT === "c" || any === holders);
-    if (!isAsked) throw new Error(`${name} ${q}: ${best} of ${workers} whole, ${any} of ${holders}`);
+    if (!isAsked)
+      throw new Error(`${name} ${q}: ${best} of ${workers} whole, ${any} of ${holders}`);
   }
 }
 
 if (ROWS.some((row) => ["apply", "query", "holes", "removal"].includes(row))) {
   const fleet = check(WORKERS);
-  for (const batch of fleet.batches(VARIANT)) if (batch.length === 0) throw new Error("empty batch");
+  for (const batch of fleet.batches(VARIANT))
+    if (batch.length === 0) throw new Error("empty batch");
   const index = new PrefixIndex({ maxNodes: 50_000_000, maxEntriesPerRank: 10_000_000 });
   const ranks = ranksOf(index, WORKERS, VARIANT);
   const { rate, longest, worst } = apply(index, ranks, fleet.batches(VARIANT));
   const { bytes, entries, nodes } = index.gauges();
-  line(`W=${WORKERS} ${VARIANT} apply`, `${rate.toFixed(2)} M blocks/s, longest run ${longest.toFixed(2)} ms`);
-  line("  memory", `${(bytes / entries).toFixed(1)} B/entry now, ${worst.toFixed(1)} at worst; ${entries} entries, ${nodes} nodes, ${(bytes / nodes).toFixed(1)} B/node`);
+  line(
+    `W=${WORKERS} ${VARIANT} apply`,
+    `${rate.toFixed(2)} M blocks/s, longest run ${longest.toFixed(2)} ms`,
+  );
+  line(
+    "  memory",
+    `${(bytes / entries).toFixed(1)} B/entry now, ${worst.toFixed(1)} at worst; ${entries} entries, ${nodes} nodes, ${(bytes / nodes).toFixed(1)} B/node`,
+  );
   checkAnswers(index, fleet);
   const firsts = { count: QUERIES, at: (q) => fleet.firstQuery(q) };
   const seconds = { count: QUERIES, at: (q) => fleet.secondQuery(q) };
@@ -165,14 +187,23 @@ if (ROWS.some((row) => ["apply", "query", "holes", "removal"].includes(row))) {
     const before = index.gauges();
     const removal = apply(index, ranks, fleet.removals(VARIANT));
     const after = index.gauges();
-    line("  removal", `${removal.rate.toFixed(2)} M blocks/s, ${removal.blocks} blocks, longest ${removal.longest.toFixed(2)} ms`);
+    line(
+      "  removal",
+      `${removal.rate.toFixed(2)} M blocks/s, ${removal.blocks} blocks, longest ${removal.longest.toFixed(2)} ms`,
+    );
     const share = (key) => (before[key] - after[key]) / before[key];
-    line("  given back", `${((100 * share("bytes")) / share("nodes")).toFixed(0)} % of the removed nodes' share: ${(before.bytes / 1e6).toFixed(1)} to ${(after.bytes / 1e6).toFixed(1)} MB, nodes ${before.nodes} to ${after.nodes}`);
+    line(
+      "  given back",
+      `${((100 * share("bytes")) / share("nodes")).toFixed(0)} % of the removed nodes' share: ${(before.bytes / 1e6).toFixed(1)} to ${(after.bytes / 1e6).toFixed(1)} MB, nodes ${before.nodes} to ${after.nodes}`,
+    );
     apply(index, ranks, fleet.batches(VARIANT));
   }
   if (ROWS.includes("holes")) {
     const holes = apply(index, ranks, fleet.holes());
-    line("  2 % holes", `${holes.rate.toFixed(2)} M blocks/s, longest ${holes.longest.toFixed(2)} ms`);
+    line(
+      "  2 % holes",
+      `${holes.rate.toFixed(2)} M blocks/s, longest ${holes.longest.toFixed(2)} ms`,
+    );
     queries("holes ");
   }
 }
@@ -215,6 +246,12 @@ if (ROWS.includes("pinned")) {
   }
   const spent = cpuUs() - before;
   const { bytes, entries, nodes } = index.gauges();
-  line("pinned apply", `${(blocks / spent).toFixed(2)} M blocks/s, longest ${longest.toFixed(2)} ms`);
-  line("  memory", `${(bytes / entries).toFixed(1)} B/entry now, ${worst.toFixed(1)} at worst; ${entries} entries (${pinned.sizes.resident}), ${nodes} nodes`);
+  line(
+    "pinned apply",
+    `${(blocks / spent).toFixed(2)} M blocks/s, longest ${longest.toFixed(2)} ms`,
+  );
+  line(
+    "  memory",
+    `${(bytes / entries).toFixed(1)} B/entry now, ${worst.toFixed(1)} at worst; ${entries} entries (${pinned.sizes.resident}), ${nodes} nodes`,
+  );
 }

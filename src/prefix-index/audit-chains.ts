@@ -63,7 +63,10 @@ export function auditChains(chains: Chains): HeldEntries {
     nodes += found.nodes;
   }
   invariant(inUse === facts.count, "the chain count is right");
-  invariant(nodes === keys.count && nodes <= chains.maxNodes, "every node has its key in the table");
+  invariant(
+    nodes === keys.count && nodes <= chains.maxNodes,
+    "every node has its key in the table",
+  );
   invariant(pagesInUse + pages.freeCount === pages.bound, "every other page is free");
   invariant(pages.chunks.length === Math.ceil(pages.bound / CHUNK_PAGES), "chunks hold the pages");
   invariant(recordCount === lists.recordCount, "the record count is right");

@@ -8,9 +8,9 @@ import { invariant } from "@kv-group-bridge/runtime";
 import { auditChains } from "./audit-chains.ts";
 import type { Chains } from "./chains.ts";
 import type { Entries } from "./entries.ts";
-import { MEDIA_COUNT } from "./holder-lists.ts";
-import { GRID, LANE_WORDS, LOOKAHEAD, type RankRoster } from "./rank-roster.ts";
+import { GRID, LANE_WORDS, LAYOUT, LOOKAHEAD, NO_LAYOUT, type RankRoster } from "./rank-roster.ts";
 import type { RankState } from "./rank-state.ts";
+import { MEDIA_COUNT } from "./record.ts";
 import { word } from "./words.ts";
 
 /**
@@ -67,12 +67,14 @@ function auditRank(
   invariant((layout !== undefined) === (state.gridId !== -1), "a layout goes with a grid");
   const lane = slot * LANE_WORDS;
   invariant(word(roster.lanes, lane + GRID) === state.gridId, "a walk knows the rank's grid");
-  invariant(layout === undefined || state.bits.length === bits, "a group of the layout has a bit");
+  invariant(layout === undefined || layout.bits.length === bits, "a group of the layout has a bit");
   const lookahead = layout?.compiled.lookaheadTokens ?? 0;
   invariant(lookahead === state.lookaheadTokens, "the look-ahead is known");
   const known = word(roster.lanes, lane + LOOKAHEAD);
   invariant(layout === undefined || known === lookahead, "a walk knows the look-ahead");
   invariant(state.entryCounts.length === bits * MEDIA_COUNT, "counts are kept for every group");
+  invariant(word(roster.lanes, lane + LAYOUT) === (layout?.id ?? NO_LAYOUT), "a walk knows it");
+  invariant(roster.handles[slot] === state.handle, "a walk knows the handle");
   chains.audit();
   let total = 0;
   for (const [index, count] of state.entryCounts.entries()) {

@@ -4,8 +4,9 @@
  * Refuses: nothing; positions ascend.
  * Does not do: probe the key table, read records.
  */
-import type { Chains } from "./chains.ts";
+
 import { LENGTH, START, STEP } from "./chain-store.ts";
+import type { Chains } from "./chains.ts";
 import { baseOf, HOLDERS, NEXT, NONE, ORDINAL, PAGE_NODES } from "./page-store.ts";
 import { word } from "./words.ts";
 

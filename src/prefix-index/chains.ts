@@ -128,8 +128,7 @@ export class Chains {
   absorb(node: number, previous: number, stepTokens: number): number {
     const from = this.chainOf(node);
     if (from === this.chainOf(previous)) return node;
-    const isMovable =
-      this.facts.get(from, LENGTH) === 1 || this.facts.get(from, STEP) > stepTokens;
+    const isMovable = this.facts.get(from, LENGTH) === 1 || this.facts.get(from, STEP) > stepTokens;
     if (!isMovable) return node;
     const target = this.placeAfter(previous, stepTokens);
     if (target === NONE) return node;

@@ -6,49 +6,14 @@
  */
 import { invariant } from "@kv-group-bridge/runtime";
 import type { Chains } from "./chains.ts";
-import { holderOf, MEDIA_COUNT } from "./holder-lists.ts";
+import type { StoreOutcome } from "./outcomes.ts";
 import { packPages } from "./pack-pages.ts";
 import { NONE } from "./page-store.ts";
 import type { RankRoster } from "./rank-roster.ts";
 import type { RankState } from "./rank-state.ts";
+import { holderOf, MEDIA_COUNT } from "./record.ts";
 import { RunStore } from "./run-store.ts";
 import { word } from "./words.ts";
-
-/** What became of each key of a run; the fields add up to the run's length. */
-export interface StoreOutcome {
-  stored: number;
-  /** Held before in that group and medium: nothing changed. */
-  alreadyHeld: number;
-  /**
-   * The key is known at another position: a 64-bit clash or a confused peer. The older one stays.
-   */
-  refusedClash: number;
-  /** The node or entry ceiling is reached. */
-  refusedAtCeiling: number;
-  /** The group is not one of the layout, or is the 33rd of a rank without a layout. */
-  refusedGroup: number;
-  /** The run ends beyond MAX_POSITION_TOKENS; the whole run is refused. */
-  refusedPosition: number;
-}
-
-/** What became of each key of a removal. */
-export interface RemoveOutcome {
-  readonly removed: number;
-  /** Not held in that group and medium: nothing changed. */
-  readonly absent: number;
-}
-
-/** An outcome of no keys. */
-export function emptyOutcome(): StoreOutcome {
-  return {
-    stored: 0,
-    alreadyHeld: 0,
-    refusedClash: 0,
-    refusedAtCeiling: 0,
-    refusedGroup: 0,
-    refusedPosition: 0,
-  };
-}
 
 /** A run of keys as it is stored: key i (8 bytes little-endian at 8 * i) at first + i * step. */
 export interface KeyRun {
@@ -76,13 +41,7 @@ export class Entries {
   }
 
   /** Stores a run that is not empty; the fields of `outcome` grow by its length. */
-  store(
-    state: RankState,
-    bit: number,
-    mediumId: number,
-    run: KeyRun,
-    outcome: StoreOutcome,
-  ): void {
+  store(state: RankState, bit: number, mediumId: number, run: KeyRun, outcome: StoreOutcome): void {
     const { runs } = this;
     const { keys, firstPositionTokens, stepTokens } = run;
     const before = outcome.stored;
@@ -162,8 +121,7 @@ export class Entries {
     if (parentKey === undefined) return NONE;
     const node = this.chains.keys.find(keyWord(parentKey, 0), keyWord(parentKey, 4));
     if (node === NONE) return NONE;
-    const isBefore =
-      this.chains.positionOf(node) === run.firstPositionTokens - run.stepTokens;
+    const isBefore = this.chains.positionOf(node) === run.firstPositionTokens - run.stepTokens;
     return isBefore ? node : NONE;
   }
 

@@ -1,7 +1,7 @@
 /**
  * What it is: who holds what of a chain: one sorted list of records per chain. A record is a holder
  * (medium, rank slot, group bit) with offsets first, first + 2^shift ... last; a holder's records do
- * not overlap as ranges. Word 0: medium 4 bits, slot 20, bit 5, shift 3. Word 1: first 16, last 16.
+ * not overlap as ranges.
  * Owns: the lists' memory; each rank's count of records by chain is kept in step.
  * Refuses: nothing; callers add only what is not held.
  * Does not do: count entries or holders of nodes; free nodes.
@@ -14,19 +14,9 @@ import {
   LIST_CLASS,
   LIST_COUNT,
 } from "./chain-store.ts";
+import { jointShift } from "./record.ts";
 import { indexOf, RecordArena } from "./record-arena.ts";
 import { chunkAt, word } from "./words.ts";
-
-/** Media of one rank: ids 0 ... 15. */
-export const MEDIA_COUNT = 16;
-
-/** Largest stride of a record as a power of two. */
-export const MAX_SHIFT = 7;
-
-/** A holder as 29 bits; holders of medium 0 come first in order. */
-export function holderOf(mediumId: number, slot: number, bit: number): number {
-  return (mediumId << 25) | (slot << 5) | bit;
-}
 
 /** What changes when a list gains or loses a record. */
 export interface RecordCounter {
@@ -215,7 +205,10 @@ export class HolderLists {
     while (low < high) {
       const middle = (low + high) >>> 1;
       const other = word(words, base + middle * 2) >>> 3;
-      if (other < holder || (other === holder && word(words, base + middle * 2 + 1) >>> 16 <= offset))
+      if (
+        other < holder ||
+        (other === holder && word(words, base + middle * 2 + 1) >>> 16 <= offset)
+      )
         low = middle + 1;
       else high = middle;
     }
@@ -291,21 +284,4 @@ function setRange(
 ): void {
   words[at] = (holder << 3) | (first === last ? 0 : shift);
   words[at + 1] = (first << 16) | last;
-}
-
-/** The stride, as a power of two, of two progressions written as one, or -1 when they are not one. */
-function jointShift(
-  first: number,
-  last: number,
-  shift: number,
-  nextFirst: number,
-  nextLast: number,
-  nextShift: number,
-): number {
-  const gap = nextFirst - last;
-  const joint = 31 - Math.clz32(gap);
-  if (gap !== 1 << joint || joint > MAX_SHIFT) return -1;
-  if (first !== last && shift !== joint) return -1;
-  if (nextFirst !== nextLast && nextShift !== joint) return -1;
-  return joint;
 }

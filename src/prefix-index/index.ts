@@ -7,13 +7,13 @@
 export { checkRankLayout, MAX_GROUPS, MAX_POSITION_TOKENS } from "./check-rank-layout.ts";
 export { type CompiledLayout, compileLayout, type LookupClass } from "./compiled-layout.ts";
 export { EndRuns } from "./end-runs.ts";
-export type { RemoveOutcome, StoreOutcome } from "./entries.ts";
-export { MEDIA_COUNT } from "./holder-lists.ts";
 export { MAX_NODES } from "./key-table.ts";
 export type { GroupLayout, RankLayout, ReuseRule } from "./layout.ts";
+export type { RemoveOutcome, StoreOutcome } from "./outcomes.ts";
 export { ALL, PrefixIndex, type PrefixIndexLimits } from "./prefix-index.ts";
 export { MAX_RANKS } from "./rank-roster.ts";
 export type { RankHandle } from "./rank-state.ts";
+export { MEDIA_COUNT } from "./record.ts";
 export {
   closeGroup,
   computeOwnPosition,

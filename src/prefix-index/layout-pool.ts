@@ -1,5 +1,5 @@
 /**
- * What it is: compiled layouts shared by ranks whose layouts are equal, so that what follows from a
+ * What it is: compiled layouts shared by ranks whose layouts and bits are equal, so that what follows from a
  * layout and a prompt's length alone is computed once a query.
  * Owns: the layouts in use and how many ranks use each.
  * Refuses: releasing a layout that nobody uses (our bug).
@@ -9,26 +9,19 @@ import { invariant } from "@kv-group-bridge/runtime";
 import { type CompiledLayout, compileLayout } from "./compiled-layout.ts";
 import type { RankLayout } from "./layout.ts";
 
-/** A rank whose answer is known: its slot, and the bits of its groups. */
-interface Answered {
-  readonly slot: number;
-  readonly bits: Int32Array;
-}
-
 /** An answer of `computeReuse`. */
 interface Answer {
   readonly reusableTokens: number;
   readonly limitingGroupId: number;
 }
 
-const NOBODY: Answered = { slot: -1, bits: new Int32Array(0) };
-
 /** A layout in use, with answers of the present query (by its number) for ranks that have it. */
 export class PooledLayout {
+  readonly id: number;
   readonly compiled: CompiledLayout;
   readonly text: string;
-  /** Bits of the groups where they are in layout order; ranks that have them so share the array. */
-  readonly plainBits: Int32Array;
+  /** The bit of each group, in layout order. */
+  readonly bits: Int32Array;
   users = 0;
   /** The query of the answer of a rank that holds nothing of the prompt. */
   emptyQuery = 0;
@@ -36,14 +29,15 @@ export class PooledLayout {
   emptyLimitingGroupId = -1;
   /** The query of the answer of the rank computed last. */
   foundQuery = 0;
-  foundFor: Answered = NOBODY;
+  foundSlot = -1;
   foundTokens = 0;
   foundLimitingGroupId = -1;
 
-  constructor(compiled: CompiledLayout, text: string) {
+  constructor(id: number, compiled: CompiledLayout, text: string, bits: Int32Array) {
+    this.id = id;
     this.compiled = compiled;
     this.text = text;
-    this.plainBits = compiled.classOfGroup.map((_, group) => group);
+    this.bits = bits;
   }
 
   /** Keeps the answer of an empty rank. */
@@ -54,9 +48,9 @@ export class PooledLayout {
   }
 
   /** Keeps the answer of a rank that holds something. */
-  keepFound(queryNumber: number, rank: Answered, answer: Answer): void {
+  keepFound(queryNumber: number, slot: number, answer: Answer): void {
     this.foundQuery = queryNumber;
-    this.foundFor = rank;
+    this.foundSlot = slot;
     this.foundTokens = answer.reusableTokens;
     this.foundLimitingGroupId = answer.limitingGroupId;
   }
@@ -64,15 +58,19 @@ export class PooledLayout {
 
 /** The layouts of one index. */
 export class LayoutPool {
+  /** Undefined for free ids. */
+  readonly byId: (PooledLayout | undefined)[] = [];
   private readonly byText = new Map<string, PooledLayout>();
 
-  /** The pooled form of a sound layout, with one user more. */
-  acquire(layout: RankLayout): PooledLayout {
-    const { groups, ...rest } = layout;
-    const text = JSON.stringify([Object.entries(rest).sort(), groups.map(sorted)]);
+  /** The pooled form of a sound layout whose groups have these bits, with one user more. */
+  acquire(layout: RankLayout, bits: Int32Array): PooledLayout {
+    const text = textOf(layout, bits);
     let pooled = this.byText.get(text);
     if (pooled === undefined) {
-      pooled = new PooledLayout(compileLayout(layout), text);
+      const free = this.byId.indexOf(undefined);
+      const id = free === -1 ? this.byId.length : free;
+      pooled = new PooledLayout(id, compileLayout(layout), text, bits);
+      this.byId[id] = pooled;
       this.byText.set(text, pooled);
     }
     pooled.users += 1;
@@ -83,7 +81,9 @@ export class LayoutPool {
   release(pooled: PooledLayout): void {
     invariant(pooled.users > 0, "a released layout has a user");
     pooled.users -= 1;
-    if (pooled.users === 0) this.byText.delete(pooled.text);
+    if (pooled.users > 0) return;
+    this.byText.delete(pooled.text);
+    this.byId[pooled.id] = undefined;
   }
 
   /** Layouts in use. */
@@ -92,6 +92,19 @@ export class LayoutPool {
   }
 }
 
-function sorted(group: object): [string, unknown][] {
-  return Object.entries(group).sort();
+/** The same text for the same layout and bits, and for no other. */
+function textOf(layout: RankLayout, bits: Int32Array): string {
+  const { coordinator, eagleBound, isFine, lookaheadTokens, replayTokens } = layout;
+  const { schedulerBlockSizeTokens, hashBlockSizeTokens } = layout;
+  const groups = layout.groups.map((group) => [
+    group.groupId,
+    group.rule,
+    group.blockSizeTokens,
+    group.windowTokens,
+    group.chunkTokens,
+    group.specClass,
+    group.dropsBlock,
+  ]);
+  const numbers = [schedulerBlockSizeTokens, hashBlockSizeTokens, lookaheadTokens, replayTokens];
+  return JSON.stringify([coordinator, eagleBound, isFine, numbers, groups, [...bits]]);
 }

@@ -10,12 +10,13 @@ import { invariant } from "@kv-group-bridge/runtime";
 import { auditIndex } from "./audit-index.ts";
 import { Chains } from "./chains.ts";
 import { checkRankLayout, MAX_POSITION_TOKENS } from "./check-rank-layout.ts";
-import { Entries, emptyOutcome, type RemoveOutcome, type StoreOutcome } from "./entries.ts";
-import { MEDIA_COUNT } from "./holder-lists.ts";
+import { Entries } from "./entries.ts";
 import { MAX_NODES } from "./key-table.ts";
 import type { RankLayout } from "./layout.ts";
+import { emptyOutcome, type RemoveOutcome, type StoreOutcome } from "./outcomes.ts";
 import { RankRoster } from "./rank-roster.ts";
 import type { RankHandle } from "./rank-state.ts";
+import { MEDIA_COUNT } from "./record.ts";
 import type { GroupPositions, ScoreBuffer } from "./score-buffer.ts";
 import { type PrefixKeyReader, ScoreWalk } from "./score-walk.ts";
 

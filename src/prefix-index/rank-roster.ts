@@ -25,8 +25,12 @@ export const LOOKAHEAD = 1;
 /** the lead group's bit, -1 without one, and its block size in tokens; */
 export const LEAD_BIT = 2;
 export const LEAD_BLOCK = 3;
-/** how far beyond an unbroken end of the lead group a lookup reads, as a position in tokens. */
+/** how far beyond an unbroken end of the lead group a lookup reads, as a position in tokens; */
 export const REACH = 4;
+/** The id of the layout in the pool, or one of these. */
+export const LAYOUT = 5;
+export const NO_LAYOUT = -1;
+export const NO_RANK = -2;
 
 /** In `firstReachTokens`: a rank may gain anywhere. */
 export const ANYWHERE = -1;
@@ -42,6 +46,8 @@ export class RankRoster implements RecordCounter {
   readonly layouts = new LayoutPool();
   /** What a walk needs of each slot, LANE_WORDS each. For reading; replaced when it grows. */
   lanes = new Int32Array(0);
+  /** By slot: the handle of the rank there now, or of one before. */
+  handles = new Float64Array(0);
   private readonly generations: number[] = [];
   private readonly freeSlots: number[] = [];
   private firstReach = 0;
@@ -61,7 +67,14 @@ export class RankRoster implements RecordCounter {
     this.bySlot[slot] = state;
     const lane = slot * LANE_WORDS;
     if (lane >= this.lanes.length) this.lanes = resized(this.lanes, Math.max(128, lane * 2));
+    if (slot >= this.handles.length) {
+      const handles = new Float64Array(Math.max(16, slot * 2));
+      handles.set(this.handles);
+      this.handles = handles;
+    }
     this.lanes[lane + GRID] = -1;
+    this.lanes[lane + LAYOUT] = NO_LAYOUT;
+    this.handles[slot] = handle;
     this.count += 1;
     return state;
   }
@@ -83,8 +96,10 @@ export class RankRoster implements RecordCounter {
   setLayout(state: RankState, layout: RankLayout | undefined): void {
     const lane = state.slot * LANE_WORDS;
     const old = state.layout;
-    const pooled = layout === undefined ? undefined : this.layouts.acquire(layout);
-    state.adopt(layout, pooled);
+    const bits = state.adopt(layout);
+    const pooled = layout === undefined ? undefined : this.layouts.acquire(layout, bits);
+    state.layout = pooled;
+    this.lanes[lane + LAYOUT] = pooled?.id ?? NO_LAYOUT;
     if (old !== undefined) this.layouts.release(old);
     if (state.gridId !== -1) this.grids.release(state.gridId);
     this.isFirstReachKnown = false;
@@ -95,7 +110,7 @@ export class RankRoster implements RecordCounter {
       const { lookaheadTokens, leadGroup } = compiled;
       state.gridId = this.grids.acquire(compiled.hashBlockSizeTokens, lookaheadTokens);
       this.lanes[lane + LOOKAHEAD] = lookaheadTokens;
-      this.lanes[lane + LEAD_BIT] = leadGroup === -1 ? -1 : word(state.bits, leadGroup);
+      this.lanes[lane + LEAD_BIT] = leadGroup === -1 ? -1 : word(bits, leadGroup);
       this.lanes[lane + LEAD_BLOCK] = compiled.classes[0]?.blockSizeTokens ?? 0;
       this.lanes[lane + REACH] = compiled.reachTokens + lookaheadTokens;
     }
@@ -143,6 +158,7 @@ export class RankRoster implements RecordCounter {
     invariant(this.bySlot[state.slot] === state, "a leaving rank is live");
     this.setLayout(state, undefined);
     this.bySlot[state.slot] = undefined;
+    this.lanes[state.slot * LANE_WORDS + LAYOUT] = NO_RANK;
     this.freeSlots.push(state.slot);
     this.count -= 1;
   }

@@ -7,10 +7,10 @@
  */
 import { invariant } from "@kv-group-bridge/runtime";
 import { MAX_GROUPS } from "./check-rank-layout.ts";
-import { MEDIA_COUNT } from "./holder-lists.ts";
 import type { RankLayout } from "./layout.ts";
 import type { PooledLayout } from "./layout-pool.ts";
 import { RankChains } from "./rank-chains.ts";
+import { MEDIA_COUNT } from "./record.ts";
 
 declare const brand: unique symbol;
 
@@ -36,8 +36,6 @@ export class RankState {
   lookaheadTokens = 0;
   /** Grid id while there is a layout, else -1. Kept by the index. */
   gridId = -1;
-  /** The bit of each group of the layout, in layout order. */
-  bits: Int32Array = new Int32Array(0);
 
   constructor(handle: RankHandle, slot: number) {
     this.handle = handle;
@@ -74,13 +72,15 @@ export class RankState {
     return layout === undefined || this.hasGroupsOf(layout);
   }
 
-  /** Takes a layout that `accepts` admits, and its pooled form. */
-  adopt(layout: RankLayout | undefined, pooled: PooledLayout | undefined): void {
+  /**
+   * Takes a layout that `accepts` admits; returns the bit of each of its groups. `layout` is the
+   * caller's to set.
+   */
+  adopt(layout: RankLayout | undefined): Int32Array {
     invariant(this.accepts(layout), "a layout is adopted only when the entries keep their meaning");
-    this.layout = pooled;
-    this.bits = new Int32Array(0);
     this.lookaheadTokens = layout?.lookaheadTokens ?? 0;
-    if (layout === undefined) return;
+    if (layout === undefined) return new Int32Array(0);
+    this.layout = undefined;
     if (this.entryCount === 0 && !this.isSubsetOf(layout)) {
       this.groupIds.length = 0;
       this.entryCounts = new Uint32Array(0);
@@ -91,9 +91,8 @@ export class RankState {
       const bit = this.bitOf(group.groupId);
       bits.push(bit === -1 ? this.register(group.groupId) : bit);
     }
-    const isPlain = bits.every((bit, group) => bit === group);
-    this.bits = isPlain && pooled !== undefined ? pooled.plainBits : Int32Array.from(bits);
     invariant(this.groupIds.length === bits.length, "with a layout every bit is one of its groups");
+    return Int32Array.from(bits);
   }
 
   /** Counts entries more (> 0) or less (< 0). */

@@ -226,12 +226,7 @@ function findSlidingWindow(
 }
 
 /** Mamba: a state ends exactly at the position. It never drops. */
-function findMamba(
-  members: Int32Array,
-  alignment: number,
-  runs: EndRuns,
-  bound: number,
-): number {
+function findMamba(members: Int32Array, alignment: number, runs: EndRuns, bound: number): number {
   if (members.length === 1) return runs.largest(word(members, 0), alignment, bound);
   let end = bound;
   for (let agreed = 0; agreed < members.length && end > 0; ) {

@@ -7,9 +7,9 @@
  * Does not do: check handles, groups or media; the index did.
  */
 import type { Chains } from "./chains.ts";
-import type { StoreOutcome } from "./entries.ts";
-import { MAX_SHIFT } from "./holder-lists.ts";
+import type { StoreOutcome } from "./outcomes.ts";
 import { NONE, ORDINAL, PAGE_NODES } from "./page-store.ts";
+import { MAX_SHIFT } from "./record.ts";
 
 /** One writer, used again for every run. */
 export class RunStore {

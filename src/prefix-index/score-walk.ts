@@ -15,8 +15,8 @@ import { EndRuns } from "./end-runs.ts";
 import { EVERY_RANK, FoundEnds } from "./found-ends.ts";
 import type { PooledLayout } from "./layout-pool.ts";
 import { baseOf, HOLDERS, NEXT, NONE, ORDINAL, PAGE_NODES } from "./page-store.ts";
-import { ANYWHERE, type RankRoster } from "./rank-roster.ts";
-import type { RankState } from "./rank-state.ts";
+import { ANYWHERE, LANE_WORDS, LAYOUT, NO_RANK, type RankRoster } from "./rank-roster.ts";
+import type { RankHandle, RankState } from "./rank-state.ts";
 import { indexOf } from "./record-arena.ts";
 import { closeGroup, computeOwnPosition, computeReuse, type ReuseResult } from "./reuse-rules.ts";
 import type { GroupPositions, ScoreBuffer } from "./score-buffer.ts";
@@ -72,11 +72,7 @@ export class ScoreWalk {
     out.restart(roster.count);
     out.visitedPositions = this.visitedPositions;
     out.clashes = this.clashes;
-    const { bySlot } = roster;
-    for (let slot = 0; slot < bySlot.length; slot++) {
-      const rank = bySlot[slot];
-      if (rank !== undefined) this.answer(rank, promptTokens, out);
-    }
+    this.answerAll(promptTokens, out);
   }
 
   /** Explains one rank with a layout; see `PrefixIndex.explain`. */
@@ -89,12 +85,13 @@ export class ScoreWalk {
     const { layout } = rank;
     invariant(layout !== undefined, "an explained rank has a layout");
     this.walk(reader, promptTokens, promptTokens, rank.slot);
-    this.computeFor(rank, layout, promptTokens);
+    this.computeFor(rank.slot, layout, promptTokens);
     out.reusableTokens = this.result.reusableTokens;
     out.limitingGroupId = this.result.limitingGroupId;
-    out.count = rank.bits.length;
-    for (let group = 0; group < rank.bits.length; group++) {
-      out.groupIds[group] = rank.groupIds[word(rank.bits, group)] ?? -1;
+    const { bits } = layout;
+    out.count = bits.length;
+    for (let group = 0; group < bits.length; group++) {
+      out.groupIds[group] = rank.groupIds[word(bits, group)] ?? -1;
       out.ownTokens[group] = computeOwnPosition(layout.compiled, promptTokens, group, this.runs);
     }
   }
@@ -255,38 +252,37 @@ export class ScoreWalk {
     return this.cursors[index] as ChainCursor;
   }
 
-  private answer(rank: RankState, promptTokens: number, out: ScoreBuffer): void {
-    const { layout } = rank;
-    if (layout === undefined) {
-      out.addUnknown(rank.handle);
-      return;
-    }
-    const { found, result, queryNumber } = this;
-    const { slot } = rank;
-    if (found.hasAny(slot)) {
-      // Many ranks hold the same of a prompt: what was computed for one of them is not again.
-      const isKnown =
-        layout.foundQuery === queryNumber &&
-        layout.foundFor.bits === rank.bits &&
-        found.isSame(slot, layout.foundFor.slot);
-      if (!isKnown) {
-        this.computeFor(rank, layout, promptTokens);
-        layout.keepFound(queryNumber, rank, result);
+  /** Adds a line for every live rank. */
+  private answerAll(promptTokens: number, out: ScoreBuffer): void {
+    const { lanes, handles, layouts, bySlot } = this.roster;
+    const { found, queryNumber, result } = this;
+    for (let slot = 0; slot < bySlot.length; slot++) {
+      const layoutId = word(lanes, slot * LANE_WORDS + LAYOUT);
+      if (layoutId === NO_RANK) continue;
+      const handle = handles[slot] as RankHandle;
+      const layout = layouts.byId[layoutId];
+      if (layout === undefined) {
+        out.addUnknown(handle);
+      } else if (found.hasAny(slot)) {
+        // Many ranks hold the same of a prompt: what was computed for one of them is not again.
+        if (layout.foundQuery !== queryNumber || !found.isSame(slot, layout.foundSlot)) {
+          this.computeFor(slot, layout, promptTokens);
+          layout.keepFound(queryNumber, slot, result);
+        }
+        out.addAnswer(handle, layout.foundTokens, layout.foundLimitingGroupId);
+      } else {
+        if (layout.emptyQuery !== queryNumber) {
+          this.computeFor(slot, layout, promptTokens);
+          layout.keepEmpty(queryNumber, result);
+        }
+        out.addAnswer(handle, layout.emptyTokens, layout.emptyLimitingGroupId);
       }
-      out.addAnswer(rank.handle, layout.foundTokens, layout.foundLimitingGroupId);
-      return;
     }
-    if (layout.emptyQuery !== queryNumber) {
-      this.computeFor(rank, layout, promptTokens);
-      layout.keepEmpty(queryNumber, result);
-    }
-    out.addAnswer(rank.handle, layout.emptyTokens, layout.emptyLimitingGroupId);
   }
 
-  private computeFor(rank: RankState, layout: PooledLayout, promptTokens: number): void {
+  private computeFor(slot: number, layout: PooledLayout, promptTokens: number): void {
     const { runs, found } = this;
-    const { compiled } = layout;
-    const { bits, slot } = rank;
+    const { compiled, bits } = layout;
     runs.restart();
     for (let group = 0; group < bits.length; group++) {
       runs.open(group);

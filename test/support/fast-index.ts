@@ -95,7 +95,15 @@ export class FastIndex implements ComparableIndex {
     const { firstEndTokens, stepTokens } = run;
     const parent = run.parent === undefined ? undefined : keyOf(run.parent);
     const handle = this.handle(rank);
-    this.index.storeRun(handle, groupId, mediumId(medium), keys, firstEndTokens, stepTokens, parent);
+    this.index.storeRun(
+      handle,
+      groupId,
+      mediumId(medium),
+      keys,
+      firstEndTokens,
+      stepTokens,
+      parent,
+    );
     this.auditSometimes();
   }
 

@@ -1,10 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { MAX_CHAIN_NODES } from "../../../src/prefix-index/dist/chain-store.js";
 import { Chains } from "../../../src/prefix-index/dist/chains.js";
-import { holderOf } from "../../../src/prefix-index/dist/holder-lists.js";
 import { ALL, PrefixIndex, type RankHandle } from "../../../src/prefix-index/dist/index.js";
 import { packPages } from "../../../src/prefix-index/dist/pack-pages.js";
 import { CHUNK_PAGES, NONE } from "../../../src/prefix-index/dist/page-store.js";
+import { holderOf } from "../../../src/prefix-index/dist/record.js";
 import { RunStore } from "../../../src/prefix-index/dist/run-store.js";
 import { full, keysAt, keyWord, layoutOf, mamba, range, sliding } from "./layouts-and-prompts.ts";
 
@@ -33,7 +33,9 @@ function bookOf(maxNodes = 1_000_000) {
     for (const position of positions) {
       const node = nodeAt(prompt, position);
       const holder = holderOf(0, slot, bit);
-      expect(chains.lists.removeOne(chains.chainOf(node), holder, chains.offsetOf(node))).toBe(true);
+      expect(chains.lists.removeOne(chains.chainOf(node), holder, chains.offsetOf(node))).toBe(
+        true,
+      );
       chains.release(node);
     }
   };

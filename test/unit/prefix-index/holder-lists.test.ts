@@ -1,7 +1,8 @@
 import { describe, expect, test } from "vitest";
 import { ChainStore } from "../../../src/prefix-index/dist/chain-store.js";
-import { HolderLists, holderOf, MEDIA_COUNT } from "../../../src/prefix-index/dist/holder-lists.js";
+import { HolderLists } from "../../../src/prefix-index/dist/holder-lists.js";
 import { RankChains } from "../../../src/prefix-index/dist/rank-chains.js";
+import { holderOf, MEDIA_COUNT } from "../../../src/prefix-index/dist/record.js";
 import { RecordArena } from "../../../src/prefix-index/dist/record-arena.js";
 import { range } from "./layouts-and-prompts.ts";
 
@@ -29,7 +30,12 @@ function listOf() {
 describe("a chain's records", () => {
   test("stand in order of medium, slot, group and offset, whatever came first", () => {
     const { lists, chain, records } = listOf();
-    const holders = [holderOf(15, 0, 0), holderOf(0, 1_048_575, 31), holderOf(0, 3, 1), holderOf(8, 2, 0)];
+    const holders = [
+      holderOf(15, 0, 0),
+      holderOf(0, 1_048_575, 31),
+      holderOf(0, 3, 1),
+      holderOf(8, 2, 0),
+    ];
     for (const holder of holders) lists.addRange(chain, holder, 8, 9, 0);
     for (const holder of holders) lists.addRange(chain, holder, 0, 3, 0);
     const sorted = [...holders].sort((a, b) => a - b);
