@@ -7,7 +7,7 @@
 
 import { LENGTH, START, STEP } from "./chain-store.ts";
 import type { Chains } from "./chains.ts";
-import { baseOf, HOLDERS, NEXT, NONE, ORDINAL, PAGE_NODES } from "./page-store.ts";
+import { baseOf, HOLDERS, NEXT, NONE, ORDINAL } from "./page-store.ts";
 import { word } from "./words.ts";
 
 /** What a chain says of a position. */
@@ -26,7 +26,7 @@ export class ChainCursor {
   length = 0;
   page = NONE;
   ordinal = 0;
-  /** Slot of the last match in its page. */
+  /** Slot of the last match in its page; a search for the next one may have moved to a later page. */
   slot = 0;
   /** Position of the last match. */
   lastTokens = 0;
@@ -54,7 +54,7 @@ export class ChainCursor {
 
   /** Place of the last match in the chain. */
   get offset(): number {
-    return this.ordinal * PAGE_NODES + this.slot;
+    return (this.lastTokens - this.startTokens) / this.stepTokens;
   }
 
   /** Whether the last match was the chain's last node. */

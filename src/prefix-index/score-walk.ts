@@ -171,48 +171,44 @@ export class ScoreWalk {
    * position to visit next.
    */
   private follow(reader: PrefixKeyReader, limitTokens: number): number {
+    const { pages } = this.chains;
     const cursor = this.cursorAt(0);
     const step = cursor.stepTokens;
-    let at = cursor.lastTokens;
-    let { page, slot } = cursor;
-    let chunk = this.chains.pages.chunkOf(page);
+    let { page, ordinal, slot, lastTokens } = cursor;
+    let chunk = pages.chunkOf(page);
     let base = baseOf(page);
-    for (;;) {
-      const next = at + step;
-      if (next > limitTokens) {
-        cursor.lastTokens = at;
-        return next;
-      }
-      if (slot === PAGE_NODES - 1) {
+    let seeks = 0;
+    while (lastTokens + step <= limitTokens) {
+      let next = slot + 1;
+      if (next === PAGE_NODES) {
         const nextPage = word(chunk, base + NEXT);
         // At the end of the chain or at a hole of whole pages.
-        if (nextPage === NONE) break;
-        const nextChunk = this.chains.pages.chunkOf(nextPage);
-        const nextBase = baseOf(nextPage);
-        if (word(nextChunk, nextBase + ORDINAL) !== cursor.ordinal + 1) break;
-        chunk = nextChunk;
-        base = nextBase;
+        if (nextPage === NONE || pages.get(nextPage, ORDINAL) !== ordinal + 1) break;
         page = nextPage;
-        cursor.page = nextPage;
-        cursor.ordinal += 1;
-        slot = -1;
+        chunk = pages.chunkOf(page);
+        base = baseOf(page);
+        ordinal += 1;
+        next = 0;
       }
-      slot += 1;
-      if (word(chunk, base + HOLDERS + slot) === 0) break;
-      reader.seek(next);
-      this.visitedPositions += 1;
+      if (word(chunk, base + HOLDERS + next) === 0) break;
+      reader.seek(lastTokens + step);
+      seeks += 1;
       const isSame =
-        word(chunk, base + slot * 2) === (reader.keyLow | 0) &&
-        word(chunk, base + slot * 2 + 1) === (reader.keyHigh | 0);
+        word(chunk, base + next * 2) === (reader.keyLow | 0) &&
+        word(chunk, base + next * 2 + 1) === (reader.keyHigh | 0);
       if (!isSame) {
         this.isRead = true;
         break;
       }
-      cursor.slot = slot;
-      at = next;
+      slot = next;
+      lastTokens += step;
     }
-    cursor.lastTokens = at;
-    return at + step;
+    this.visitedPositions += seeks;
+    cursor.page = page;
+    cursor.ordinal = ordinal;
+    cursor.slot = slot;
+    cursor.lastTokens = lastTokens;
+    return lastTokens + step;
   }
 
   /** Begins to follow a chain, and collects what ranks hold of it from a node on. */
