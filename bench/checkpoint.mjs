@@ -1,11 +1,9 @@
-// Time and size of a checkpoint of 700,000 blocks: the longest stall, the whole, and reading it again.
-// Run: node bench/checkpoint.mjs (after a build). `busy` stores and removes 1,000 blocks between any two pieces.
-// All times are of the processor. Absolute times are this machine's; compare
-// the ratio to filling the same mirror from events.
+// What it is: time and size of a checkpoint of 700,000 blocks: the longest stall, the whole, and reading it again. `busy` stores
+// and removes 1,000 blocks between any two pieces. All times are of the processor.
+// Run: npm run bench -- checkpoint. Compare the ratio to filling the same mirror from events.
 import { readCheckpoint } from "../src/bridge/dist/checkpoint-reader.js";
 import { CheckpointWriter } from "../src/bridge/dist/checkpoint-writer.js";
 import { MIRROR_DEFAULTS, Mirror } from "../src/bridge/dist/mirror.js";
-import { Placement } from "../src/bridge/dist/placement.js";
 import {
   KeyedHasher,
   LIMITS,
@@ -13,15 +11,14 @@ import {
   parseDpRank,
   parseGroupId,
 } from "../src/protocol/dist/index.js";
+import { cpuMs, runBench } from "./harness.mjs";
 
-const BLOCKS = 700_000;
 const PER_EVENT = 125;
 const SIZE = 16;
-const ROUNDS = 3;
 const PIECE = LIMITS.checkpointPieceBlocks.value;
 const silent = { stored() {}, removed() {}, cleared() {}, refused() {} };
 const hasher = new KeyedHasher("a seed of sixteen");
-const digestBytes = Number(process.argv[2] ?? 32);
+const digestBytes = 32;
 const group = parseGroupId(0);
 const facts = { lookaheadTokens: 0, wholeBlockTokens: SIZE };
 
@@ -51,9 +48,9 @@ function storeOf(first) {
   };
 }
 
-function filled() {
-  const mirror = new Mirror(new Placement(hasher), silent, MIRROR_DEFAULTS);
-  for (let first = 0; first < BLOCKS; first += PER_EVENT)
+function filled(blocks) {
+  const mirror = new Mirror(hasher, silent, MIRROR_DEFAULTS);
+  for (let first = 0; first < blocks; first += PER_EVENT)
     mirror.store(storeOf(first), group, facts);
   return mirror;
 }
@@ -71,25 +68,26 @@ const head = {
   isComplete: true,
   facts: { groups: [], lookaheadTokens: 0, unitTokens: SIZE, hasTooManyGroups: false },
   grouping: "grouped",
+  hashing: {
+    state: "searching",
+    way: undefined,
+    form: "integer",
+    extraKeyForm: undefined,
+    isExtraKeyFormRefuted: false,
+  },
   writtenAtMs: 0,
 };
 
-/** Time of the processor, so that a busy machine does not count; garbage collection beside it does. */
-function cpuMs() {
-  const { user, system } = process.cpuUsage();
-  return (user + system) / 1000;
-}
-
-let fresh = BLOCKS;
-function change(mirror) {
+/** 1,000 blocks come and 1,000 go. `changes.next`: the first block that is not held yet. */
+function change(mirror, changes, blocks) {
   for (let i = 0; i < 8; i++) {
-    mirror.store(storeOf(fresh), group, facts);
-    mirror.remove({ ...storeOf(fresh - BLOCKS), type: "removed" });
-    fresh += PER_EVENT;
+    mirror.store(storeOf(changes.next), group, facts);
+    mirror.remove({ ...storeOf(changes.next - blocks), type: "removed" });
+    changes.next += PER_EVENT;
   }
 }
 
-function cut(mirror, isBusy) {
+function cut(mirror, whenBusy) {
   const writer = new CheckpointWriter(mirror);
   const pieces = [];
   const times = [];
@@ -106,57 +104,56 @@ function cut(mirror, isBusy) {
     const [piece] = timed(() => writer.piece(PIECE));
     if (piece === undefined) break;
     pieces.push(piece);
-    if (isBusy) change(mirror);
+    whenBusy();
   }
   const [end, finish] = timed(() => writer.finish(head));
-  times.sort((a, b) => a - b);
-  const typical = middle(times);
-  const most = times[Math.floor(times.length * 0.98)];
-  return {
-    bytes: Buffer.concat([...pieces, end]),
-    typical,
-    most,
-    longest: times.at(-1),
-    total,
-    finish,
-  };
+  return { bytes: Buffer.concat([...pieces, end]), times, total, finish };
 }
 
-const middle = (values) => values.toSorted((a, b) => a - b)[values.length >> 1];
-
-function measure(isBusy) {
-  const begin = cpuMs();
-  const mirror = filled();
-  const fillMs = cpuMs() - begin;
-  const cuts = [];
-  let last;
-  for (let round = 0; round < ROUNDS; round++) {
-    const { bytes, ...times } = cut(mirror, isBusy);
-    last = bytes;
-    cuts.push(times);
-  }
-  const line = (name) => `${name} ${middle(cuts.map((one) => one[name])).toFixed(1)} ms`;
-  const worst = Math.max(...cuts.map((one) => one.longest)).toFixed(1);
-  const ratio = ((100 * middle(cuts.map((one) => one.total))) / fillMs).toFixed(0);
-  console.log(
-    `${isBusy ? "busy" : "idle"}: ${line("total")} (${ratio} % of filling the mirror), ${line("typical")}, 98 of 100 within ${line("most")}, ${line("longest")} (worst ${worst}), ` +
-      `${line("finish")}, ${(last.length / 1e6).toFixed(1)} MB`,
-  );
-  return { bytes: last, fillMs };
-}
-
-for (const isBusy of [false, true]) {
-  const { bytes, fillMs } = measure(isBusy);
-  globalThis.gc?.();
-  const begin = cpuMs();
-  const read = readCheckpoint(bytes, { fingerprint: "f", dpRank: head.dpRank });
-  const readMs = cpuMs() - begin;
-  const other = new Mirror(new Placement(hasher), silent, MIRROR_DEFAULTS);
-  read.value.restore(other);
-  const restoreMs = cpuMs() - begin - readMs;
-  console.log(
-    `  read in ${readMs.toFixed(0)} ms, restored in ${restoreMs.toFixed(0)} ms; ` +
-      `filling it anew took ${fillMs.toFixed(0)} ms`,
-  );
-  other.audit();
-}
+await runBench(import.meta.url, {
+  name: "checkpoint",
+  what: "stalls while a checkpoint is cut, and reading it again",
+  cases: () => ["idle", "busy"],
+  run(name, context) {
+    const blocks = context.pick(2_000, 200_000, 700_000);
+    const changes = { next: blocks };
+    const fillBegin = cpuMs();
+    const mirror = filled(blocks);
+    const fillMs = cpuMs() - fillBegin;
+    const whenBusy = name === "busy" ? () => change(mirror, changes, blocks) : () => {};
+    const cuts = Array.from({ length: context.pick(1, 3, 3) }, () => cut(mirror, whenBusy));
+    const last = cuts.at(-1).bytes;
+    context.row("filling the mirror", "ms", [fillMs]);
+    context.row(
+      "one piece",
+      "ms",
+      cuts.flatMap(({ times }) => times),
+    );
+    context.row(
+      "the last piece",
+      "ms",
+      cuts.map(({ finish }) => finish),
+    );
+    context.row(
+      "all pieces",
+      "ms",
+      cuts.map(({ total }) => total),
+    );
+    context.row(
+      "all pieces, of filling",
+      "%",
+      cuts.map(({ total }) => (100 * total) / fillMs),
+    );
+    context.row("size", "B/block", [last.length / blocks]);
+    globalThis.gc?.();
+    const readBegin = cpuMs();
+    const read = readCheckpoint(last, { fingerprint: "f", dpRank: head.dpRank });
+    if (!read.ok) throw new Error(`the checkpoint is refused: ${read.error}`);
+    const restoreBegin = cpuMs();
+    const other = new Mirror(hasher, silent, MIRROR_DEFAULTS);
+    read.value.restore(other);
+    context.row("restoring", "ms", [cpuMs() - restoreBegin]);
+    context.row("reading", "ms", [restoreBegin - readBegin]);
+    other.audit();
+  },
+});

@@ -1,12 +1,13 @@
-// Memory and speed of a bridge with 64 subscribers under full load, none and one of them paused. Run:
-// node bench/paused-subscriber.mjs [pairs per phase] (after a build). 62 subscribers read and forget; one gateway
-// process follows and shows how far everybody is; another one is the one that is paused (SIGSTOP). A pair is a store
-// and a removal of 2,048 blocks, some 32 kB of stream.
+// What it is: memory and speed of a bridge with 64 subscribers under full load, none and one of them paused. 62 subscribers read
+// and forget; one gateway process follows and shows how far everybody is; another one is paused (SIGSTOP). A pair is a store and
+// a removal of 2,048 blocks, some 32 kB of stream.
+// Run: npm run bench -- paused-subscriber.
 import { connect } from "node:http2";
 import { join } from "node:path";
 import { create, toBinary } from "@bufbuild/protobuf";
 import { SubscribeRequestSchema } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import { runnerImport } from "vite";
+import { runBench } from "./harness.mjs";
 
 const load = async (name) => {
   const file = join(import.meta.dirname, "../test/support/chaos", name);
@@ -16,9 +17,7 @@ const { Recording } = await load("recording.ts");
 const { Scene } = await load("scene.ts");
 const { Judge } = await load("judge.ts");
 
-const PHASE_PAIRS = Number(process.argv[2] ?? 400);
 const PAIRS = 40;
-const READERS = 62;
 /** Smaller than the default, so that a phase fills it beside the windows of the stream. */
 const QUEUE_BYTES = 4 * 1024 * 1024;
 const AT = 300;
@@ -45,59 +44,61 @@ function read(port) {
   return reader;
 }
 
-function mebibytes(bytes) {
-  return `${(bytes / 1024 / 1024).toFixed(0)} MiB`;
-}
+const mebibytes = (bytes) => bytes / 1_024 / 1_024;
 
-const recording = await Recording.open("gemma");
-const scene = await Scene.open({
-  recording,
-  gateways: 2,
-  bridgeFlags: { "subscribers-queue-bytes": QUEUE_BYTES },
-});
-const [following, paused] = scene.followers;
-const readers = Array.from({ length: READERS }, () => read(scene.ports.bridge));
-await scene.play(AT);
-const judge = new Judge(scene, AT);
-await judge.right();
-
-const row = (cells) => console.log(cells.map((cell) => String(cell).padStart(16)).join(""));
-row(["phase", "subscribers", "batches/s", "bridge, mean", "bridge, most", "overflows"]);
-
-async function phase(name) {
+/** One phase of load: batches a second, and the bridge's memory after each step of it. */
+async function phase(scene, judge, following, pairs) {
   const begin = performance.now();
   const from = scene.state().lastSequence;
   const seen = [];
-  for (let pairs = 0; pairs < PHASE_PAIRS; pairs += PAIRS) {
-    await scene.flood(PAIRS);
+  for (let sent = 0; sent < pairs; sent += PAIRS) {
+    await scene.flood(Math.min(PAIRS, pairs - sent));
     await judge.right({ followers: [following] });
-    seen.push(scene.bridge.residentBytes());
+    seen.push(mebibytes(scene.bridge.residentBytes()));
   }
-  const seconds = (performance.now() - begin) / 1000;
-  row([
-    name,
-    await scene.metric("kvgroup_bridge_subscribers"),
-    ((scene.state().lastSequence - from) / seconds).toFixed(0),
-    mebibytes(seen.reduce((sum, bytes) => sum + bytes, 0) / seen.length),
-    mebibytes(Math.max(...seen)),
-    await scene.metric("kvgroup_bridge_subscriber_overflows_total"),
-  ]);
+  const seconds = (performance.now() - begin) / 1_000;
+  return { rate: (scene.state().lastSequence - from) / seconds, seen };
 }
 
-try {
-  await phase("warm up");
-  await phase("all read");
-  paused.process.signal("SIGSTOP");
-  await phase("one paused");
-  await phase("still paused");
-  paused.process.signal("SIGCONT");
-  const begin = performance.now();
-  await judge.right();
-  console.log(`right again ${Math.round(performance.now() - begin)} ms after it went on`);
-  const total = readers.reduce((sum, { bytes }) => sum + bytes, 0);
-  console.log(`${READERS} readers took ${mebibytes(total)} in all`);
-} finally {
-  for (const reader of readers) reader.close();
-  await scene.close();
-}
-process.exit(0);
+await runBench(import.meta.url, {
+  name: "paused-subscriber",
+  what: "a bridge under load, with subscribers that read and one that does not",
+  isPinned: () => false,
+  cases: () => ["64 subscribers"],
+  async run(_name, context) {
+    const at = context.pick(20, AT, AT);
+    const recording = await Recording.open("gemma", at);
+    const scene = await Scene.open({
+      recording,
+      gateways: 2,
+      bridgeFlags: { "subscribers-queue-bytes": QUEUE_BYTES },
+    });
+    const [following, paused] = scene.followers;
+    const readers = Array.from({ length: context.pick(2, 62, 62) }, () => read(scene.ports.bridge));
+    const pairs = context.pick(2, 120, 400);
+    try {
+      await scene.play(at);
+      const judge = new Judge(scene, at);
+      await judge.right();
+      const load = async (name) => {
+        const { rate, seen } = await phase(scene, judge, following, pairs);
+        context.row(`${name}: batches`, "batches/s", [rate], { better: "more" });
+        context.row(`${name}: bridge`, "MiB", seen);
+      };
+      await phase(scene, judge, following, pairs);
+      await load("all read");
+      paused.process.signal("SIGSTOP");
+      await load("one paused");
+      await load("still paused");
+      paused.process.signal("SIGCONT");
+      const begin = performance.now();
+      await judge.right();
+      context.row("right again after it went on", "ms", [performance.now() - begin]);
+      const overflows = await scene.metric("kvgroup_bridge_subscriber_overflows_total");
+      context.row("overflows", "", [overflows]);
+    } finally {
+      for (const reader of readers) reader.close();
+      await scene.close();
+    }
+  },
+});

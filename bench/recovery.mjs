@@ -1,8 +1,9 @@
-// Time from SIGKILL of each party to the engine's own numbers again, with real processes. Run: node bench/recovery.mjs
-// [rounds] (after a build). The killed process is started again at once; most of the time is that start.
-// Prints the median and the longest of all rounds; compare lines inside one run, never absolute times across machines.
+// What it is: time from SIGKILL of each party to the engine's own numbers again, with real processes. The killed process is
+// started again at once; most of the time is that start.
+// Run: npm run bench -- recovery.
 import { join } from "node:path";
 import { runnerImport } from "vite";
+import { runBench } from "./harness.mjs";
 
 const load = async (name) => {
   const file = join(import.meta.dirname, "../test/support/chaos", name);
@@ -12,21 +13,15 @@ const { Recording } = await load("recording.ts");
 const { Scene } = await load("scene.ts");
 const { Judge } = await load("judge.ts");
 
-const ROUNDS = Number(process.argv[2] ?? 5);
-const AT = 300;
-const recording = await Recording.open("gemma");
-const modes = [
-  ["replay", { replayMode: "served" }],
-  ["no replay", { replayMode: "off" }],
-];
+const MOST_BATCHES = 300;
 
 const parties = {
   engine: {
     kill: (scene) => scene.engine().kill(),
-    start: async (scene) => {
+    start: async (scene, at) => {
       await scene.startEngine();
       await scene.isHeard();
-      await scene.play(AT);
+      await scene.play(at);
     },
   },
   bridge: {
@@ -39,49 +34,38 @@ const parties = {
   },
 };
 
-function row(cells) {
-  console.log(
-    cells
-      .map((cell, i) =>
-        String(cell)
-          .padEnd(i < 2 ? 12 : 0)
-          .padStart(14),
-      )
-      .join(""),
-  );
-}
+/** Without replay a new bridge knows a part only, until the engine clears its cache: no such case. */
+const CASES = ["engine", "bridge", "gateway", "engine without replay", "gateway without replay"];
 
-function summary(times) {
-  const sorted = [...times].sort((a, b) => a - b);
-  return [sorted[sorted.length >> 1], sorted.at(-1)].map((ms) => `${Math.round(ms)} ms`);
-}
-
-row(["killed", "engine with", "started", "longest", "right again", "longest"]);
-for (const [mode, options] of modes) {
-  for (const [name, { kill, start }] of Object.entries(parties)) {
-    // Without replay a new bridge knows a part only, until the engine clears its cache.
-    if (name === "bridge" && mode === "no replay") continue;
+await runBench(import.meta.url, {
+  name: "recovery",
+  what: "from SIGKILL to right answers again",
+  isPinned: () => false,
+  cases: (context) => context.pick(["gateway"], CASES, CASES),
+  async run(name, context) {
+    const { kill, start } = parties[name.split(" ")[0]];
+    const replayMode = name.endsWith("without replay") ? "off" : "served";
+    const at = context.pick(20, MOST_BATCHES, MOST_BATCHES);
     const started = [];
     const right = [];
-    const scene = await Scene.open({ recording, ...options });
+    const recording = await Recording.open("gemma", at);
+    const scene = await Scene.open({ recording, replayMode });
     try {
-      await scene.play(AT);
-      const judge = new Judge(scene, AT);
+      await scene.play(at);
+      const judge = new Judge(scene, at);
       await judge.right();
-      for (let round = 0; round < ROUNDS; round++) {
+      for (let round = 0; round < context.pick(1, 3, 10); round++) {
         const begin = performance.now();
         await kill(scene);
-        await start(scene);
+        await start(scene, at);
         started.push(performance.now() - begin);
         await judge.right();
         right.push(performance.now() - begin);
       }
-      row([name, mode, ...summary(started), ...summary(right)]);
-    } catch (error) {
-      row([name, mode, String(error)]);
     } finally {
       await scene.close();
     }
-  }
-}
-process.exit(0);
+    context.row("started", "ms", started);
+    context.row("right again", "ms", right);
+  },
+});

@@ -56,9 +56,11 @@ export class Block {
   digest: Digest | undefined = undefined;
   /** Without a place: the key of its last H tokens is known, so that it can be told to who knows the prompt. */
   hasTail = false;
-  /** Key of its last H tokens; means nothing unless `hasTail`. */
+  /** Key of its last H tokens; means nothing unless `hasTail`, or for `maybeTailTokens`. */
   tailLow = 0;
   tailHigh = 0;
+  /** H was not proven when it was stored: the key is that of so many last tokens; 0 = there is none. */
+  maybeTailTokens = 0;
   /** Stores of it that wait for its place, for the counters. */
   waitingStores = 0;
   /** Hash state at `endTokens`, from which children continue; undefined without a place. */

@@ -122,7 +122,7 @@ export class BridgeRank implements ServedRank {
       hasEngineSnapshot: options.hasEngineSnapshot,
       mintEpoch: options.mintEpoch,
       emit: (output) => this.fanOut.publish(output),
-      report: (message, fields) => this.report(message, fields),
+      report: (message, fields) => this.tellOf(message, fields),
       repair: {
         replay: this.replay,
         timers,
@@ -286,6 +286,14 @@ export class BridgeRank implements ServedRank {
     const fields = { arrival, endpoint: this.options.endpoint };
     if (arrival === "following") this.log.info(fields, arrivalHint(arrival));
     else this.log.warn(fields, arrivalHint(arrival));
+  }
+
+  /** What the pipeline reports: good news once and for all, the rest as `report` does. */
+  private tellOf(message: string, fields: LogFields): void {
+    // The log of a rank names it already.
+    const { dpRank: _, reason, ...told } = fields;
+    if (reason !== "proven") this.report(message, fields);
+    else this.log.info(told, message);
   }
 
   /**

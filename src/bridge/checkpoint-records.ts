@@ -73,9 +73,10 @@ export class RecordWriter {
     else this.perSlot(block.copies, block.heldSlots);
     if (partialOf !== undefined) this.perSlot(partialOf, countOf(partialOf));
     if (!isPlaced) {
-      if (!block.hasTail) return;
+      if (!hasDigestOrTail(block)) return;
       sink.uint32(block.tailLow);
       sink.uint32(block.tailHigh);
+      sink.varint(block.maybeTailTokens);
       return;
     }
     if (block.digest !== undefined) {
@@ -128,7 +129,7 @@ export class RecordWriter {
 }
 
 function hasDigestOrTail(block: Block): boolean {
-  return block.isPlaced ? block.digest !== undefined : block.hasTail;
+  return block.isPlaced ? block.digest !== undefined : block.hasTail || block.maybeTailTokens > 0;
 }
 
 function countOf(values: readonly (number | undefined)[]): number {
@@ -219,9 +220,10 @@ function readPlace(
   if ((flags & IS_PLACED) === 0) {
     if ((flags & (HAS_PARENT_KEY | HAS_PARENT | HAS_NAME)) !== 0) source.fail();
     if ((flags & HAS_DIGEST_OR_TAIL) !== 0) {
-      block.hasTail = true;
       block.tailLow = source.uint32();
       block.tailHigh = source.uint32();
+      block.maybeTailTokens = readTokens(source);
+      block.hasTail = block.maybeTailTokens === 0;
     }
     return 0;
   }

@@ -43,7 +43,6 @@ export class EngineFacts {
   private readonly learnt = new Map<GroupId, LearntGroup>();
   private learntLookahead: number | undefined = undefined;
   private learntUnit = 0;
-  private provenUnit: number | undefined = undefined;
   private hasTooManyGroups = false;
   private currentRevision = 1;
 
@@ -81,13 +80,6 @@ export class EngineFacts {
       windowTokens: stated?.windowTokens ?? learnt?.windowTokens,
       blockSizeTokens: this.blockSizeTokens(groupId),
     };
-  }
-
-  /** H was proven by recomputing; undefined = it is not proven (any more). */
-  proveUnit(unitTokens: number | undefined): void {
-    if (unitTokens === this.provenUnit) return;
-    this.provenUnit = unitTokens;
-    this.currentRevision += 1;
   }
 
   /** Forgets what was learnt; stated facts stay. */
@@ -186,8 +178,8 @@ export class EngineFacts {
     return ok(undefined);
   }
 
-  /** The whole description, derived values included. */
-  describe(): EngineDescription {
+  /** The whole description, derived values included. `provenUnitTokens`: H as recomputing proved it. */
+  describe(provenUnitTokens?: number): EngineDescription {
     const groups: GroupDescription[] = [];
     for (const groupId of this.groupIds()) groups.push(this.describeGroup(groupId));
     const derivation: DerivationGroup[] = groups.map((group) => ({
@@ -198,7 +190,7 @@ export class EngineFacts {
     }));
     const layout = deriveLayout(derivation, {
       schedulerBlockSizeTokens: this.config.schedulerBlockSizeTokens,
-      hashBlockSizeTokens: this.config.hashBlockSizeTokens ?? this.provenUnit,
+      hashBlockSizeTokens: this.config.hashBlockSizeTokens ?? provenUnitTokens,
       isFine: this.config.isFine,
       smallestUnitTokens: this.learntUnit,
     });

@@ -3,20 +3,20 @@
  * it publishes until one of them gives the very hash that was published.
  * Owns: the list of ways, how far it was tried, and how often.
  * Refuses: to take anything on trust: what is configured narrows the list, and is proved like everything else.
- * Does not do: keep on checking (recomputer.ts does), or handle extra keys: plain stores alone are looked at.
+ * Does not do: keep on checking (recomputer.ts does), or read extra keys (its caller says what they are).
  */
 import {
   BlockHasher,
   type BlockTokens,
   COMMON_SEED_TEXTS,
   DEFAULT_SEED_TEXT,
-  type PublishedForm,
   publishedHash,
   seedDigest,
 } from "@kv-group-bridge/engine-hash";
 import {
   type Digest,
   digestBytesOf,
+  type ExtraKeyForm,
   HASH_ALGORITHMS,
   type HashAlgorithm,
   isDigestOf,
@@ -24,6 +24,10 @@ import {
   type SeedOrigin,
 } from "@kv-group-bridge/protocol";
 import type { HashingConfig } from "./engine-config.ts";
+import { affordable, aheadOf, reachOf, type UnitHint, unitsOf } from "./search-units.ts";
+import { INTEGER_BYTES, type SearchedStore } from "./searched-store.ts";
+import { type SpanInputs, showsKeys } from "./span-inputs.ts";
+import { hashWork } from "./span-walk.ts";
 import type { StoreEvent } from "./vllm-event.ts";
 
 /** A way to name blocks that gave a published hash. */
@@ -41,10 +45,19 @@ interface Seed {
   readonly digest: Digest;
 }
 
-/** What is known of an engine's hash unit before anything was reproduced. */
-export interface UnitHint {
-  /** Stated H; undefined = not stated. */
-  readonly statedTokens: number | undefined;
+type SortName = `${"root" | "below"}${"Shown" | "Hidden" | "Extra"}`;
+
+/** What the search found, and under which form of extra keys. */
+export interface Found {
+  readonly way: FoundWay;
+  readonly extraKeyForm: ExtraKeyForm;
+}
+
+/** Stores of one sort, and how often everything was tried on them. */
+interface Sort {
+  /** Of the seeds; where the next store goes on. */
+  next: number;
+  rounds: number;
 }
 
 const NO_TOKENS = new Uint32Array(0);
@@ -61,185 +74,193 @@ const NO_BLOCK: BlockTokens = {
 export class HashSearch {
   /** Digests computed for it. */
   hashes = 0;
-  private readonly hashers = new Map<HashAlgorithm, BlockHasher>();
+  private readonly algorithms: readonly HashAlgorithm[];
+  private readonly hashers = new Map<string, BlockHasher>();
   private readonly seeds: readonly Seed[];
-  /** Of `seeds`; where the next store goes on. */
-  private next = 0;
-  private rounds = 0;
+  /** Where the stores show their extra keys, and where they do not: those of salted prompts fail every way. */
+  private sorts: Readonly<Record<SortName, Sort>> = freshSorts();
+  /** What this batch has cost, in hashes of 64 tokens. */
+  private spent = 0;
   /** What this engine was found to do last: tried first when it begins anew. */
   private last: FoundWay | undefined = undefined;
 
   constructor(config: HashingConfig) {
-    const algorithms = config.algorithm === undefined ? HASH_ALGORITHMS : [config.algorithm];
-    for (const algorithm of algorithms) {
-      this.hashers.set(algorithm, new BlockHasher(algorithm, "tagged"));
+    this.algorithms = config.algorithm === undefined ? HASH_ALGORITHMS : [config.algorithm];
+    for (const algorithm of this.algorithms) {
+      for (const form of FORMS) {
+        this.hashers.set(`${algorithm}/${form}`, new BlockHasher(algorithm, form));
+      }
     }
-    this.seeds = algorithms.flatMap((algorithm) => seedsOf(algorithm, config.seedText));
+    this.seeds = this.algorithms.flatMap((algorithm) => seedsOf(algorithm, config.seedText));
     this.seeds = [...this.seeds].sort((a, b) => rankOf(a) - rankOf(b));
   }
 
-  /** Everything was tried often enough. */
+  /** Everything was tried often enough on one sort of stores. */
   get isExhausted(): boolean {
-    return this.rounds >= LIMITS.hashSearchRounds.value;
+    return Object.values(this.sorts).some(isExhausted);
   }
 
-  /** Leaves nothing of a prompt in any buffer. */
-  wipe(): void {
+  /** Leaves nothing of a prompt in any buffer, and the next batch may cost as much again. */
+  endBatch(): void {
+    this.spent = 0;
     for (const hasher of this.hashers.values()) hasher.wipe();
   }
 
   /** Begins anew: the engine is another one. */
   restart(): void {
-    this.next = 0;
-    this.rounds = 0;
+    this.sorts = freshSorts();
   }
 
-  /** Tries a plain store that begins a prompt; undefined = none of the ways tried gives its first hash. */
-  tryRoot(
-    event: StoreEvent,
-    form: PublishedForm,
-    hint: UnitHint,
-    lookaheadTokens: number,
-  ): FoundWay | undefined {
-    const units = unitsOf(event, hint);
-    const until = this.hashes + LIMITS.hashSearchHashes.value;
-    if (this.last !== undefined && this.fits(this.last.algorithm, event)) {
-      const { last } = this;
-      const isSame =
-        last.rootDigest !== undefined &&
-        this.gives(last.algorithm, last.rootDigest, last.unitTokens, event, form, lookaheadTokens);
-      if (isSame) return last;
+  /** Tries a store that begins a prompt; undefined = none of the ways tried gives its first hash. */
+  tryRoot(store: SearchedStore, hint: UnitHint): Found | undefined {
+    const { event, lookaheadTokens } = store;
+    const units = affordable(unitsOf(event, hint), event, lookaheadTokens);
+    if (units.length === 0 || !this.hasTime) return undefined;
+    const { last } = this;
+    if (last?.rootDigest !== undefined && units.includes(last.unitTokens)) {
+      const extraKeyForm = this.gives(last.algorithm, last.rootDigest, last.unitTokens, store);
+      if (extraKeyForm !== undefined) return { way: last, extraKeyForm };
     }
-    while (!this.isExhausted && this.hashes < until) {
-      const seed = this.seeds[this.next];
+    const sort = this.sortOf(store);
+    while (!isExhausted(sort) && this.hasTime) {
+      const seed = this.seeds[sort.next];
       if (seed === undefined) {
-        this.next = 0;
-        this.rounds += 1;
+        sort.next = 0;
+        sort.rounds += 1;
         return undefined;
       }
-      this.next += 1;
-      if (!this.fits(seed.algorithm, event)) continue;
-      const { algorithm, digest } = seed;
-      const unitTokens = units.find((unit) =>
-        this.gives(algorithm, digest, unit, event, form, lookaheadTokens),
-      );
-      if (unitTokens === undefined) continue;
-      this.next = 0;
-      return this.found({ algorithm, seedOrigin: seed.origin, rootDigest: digest, unitTokens });
-    }
-    return undefined;
-  }
-
-  /** Tries a plain store whose parent was published as a whole digest: the seed does not matter there. */
-  tryBelow(event: StoreEvent, hint: UnitHint, lookaheadTokens: number): FoundWay | undefined {
-    const { parent } = event;
-    if (parent === undefined) return undefined;
-    for (const algorithm of this.hashers.keys()) {
-      const digest = wholeDigest(parent, algorithm);
-      if (digest === undefined) continue;
-      for (const unitTokens of unitsOf(event, hint)) {
-        if (!this.gives(algorithm, digest, unitTokens, event, "bytes", lookaheadTokens)) continue;
-        return this.found({ algorithm, seedOrigin: "unknown", rootDigest: undefined, unitTokens });
+      sort.next += 1;
+      const { algorithm, digest, origin: seedOrigin } = seed;
+      for (const unitTokens of units) {
+        const extraKeyForm = this.gives(algorithm, digest, unitTokens, store);
+        if (extraKeyForm === undefined) continue;
+        sort.next = 0;
+        return this.found({ algorithm, seedOrigin, rootDigest: digest, unitTokens }, extraKeyForm);
       }
     }
     return undefined;
   }
 
-  /** Whether a way gives the first hash of a plain store. `digest`: before its span. */
-  agrees(
-    way: FoundWay,
-    digest: Digest,
-    event: StoreEvent,
-    form: PublishedForm,
-    lookaheadTokens: number,
-  ): boolean {
-    return this.gives(way.algorithm, digest, way.unitTokens, event, form, lookaheadTokens);
+  /** Tries a store whose parent was published as a whole digest: the seed does not matter there. */
+  tryBelow(store: SearchedStore, hint: UnitHint): Found | undefined {
+    const { event, lookaheadTokens } = store;
+    const { parent } = event;
+    const sort = this.sortOf(store);
+    if (parent === undefined || isExhausted(sort) || !this.hasTime) return undefined;
+    const units = affordable(unitsOf(event, hint), event, lookaheadTokens);
+    if (units.length === 0) return undefined;
+    for (const algorithm of this.algorithms) {
+      const digest = wholeDigest(parent, algorithm);
+      if (digest === undefined) continue;
+      for (const unitTokens of units) {
+        const extraKeyForm = this.gives(algorithm, digest, unitTokens, store);
+        if (extraKeyForm === undefined) continue;
+        const seed = { seedOrigin: "unknown", rootDigest: undefined } as const;
+        return this.found({ algorithm, ...seed, unitTokens }, extraKeyForm);
+      }
+    }
+    sort.rounds += 1;
+    return undefined;
   }
 
-  private found(way: FoundWay): FoundWay {
+  /** Whether a dense store can tell if a way is right, and there is time for it in this batch. */
+  canCheck(way: FoundWay, event: StoreEvent, lookaheadTokens: number): boolean {
+    const { unitTokens } = way;
+    if (!this.hasTime || event.blockSizeTokens % unitTokens !== 0) return false;
+    return affordable([unitTokens], event, lookaheadTokens).length > 0;
+  }
+
+  /** Whether a way gives the first hash of a store. `digest`: before its span. */
+  agrees(way: FoundWay, digest: Digest, store: SearchedStore): boolean {
+    return this.gives(way.algorithm, digest, way.unitTokens, store) !== undefined;
+  }
+
+  private get hasTime(): boolean {
+    return this.spent < LIMITS.hashSearchHashes.value;
+  }
+
+  private found(way: FoundWay, extraKeyForm: ExtraKeyForm): Found {
     this.last = way;
-    return way;
+    return { way, extraKeyForm };
   }
 
-  /** Whether hashes of this event can be digests of the algorithm at all. */
-  private fits(algorithm: HashAlgorithm, event: StoreEvent): boolean {
-    const length = event.hashes[0]?.length ?? 0;
-    return length === INTEGER_BYTES || length === digestBytesOf(algorithm);
+  private sortOf({ event, extraKeyForms }: SearchedStore): Sort {
+    const where = event.parent === undefined ? "root" : "below";
+    const what = extraKeyForms.length > 1 ? "Extra" : showsKeys(event) ? "Shown" : "Hidden";
+    return this.sorts[`${where}${what}`];
   }
 
-  /** Whether the first listed hash stands at an end of the span where this way gives it. */
+  /** The form of extra keys under which a way gives the first listed hash; undefined = none does. */
   private gives(
     algorithm: HashAlgorithm,
     parent: Digest,
     unitTokens: number,
-    event: StoreEvent,
-    form: PublishedForm,
-    lookaheadTokens: number,
+    store: SearchedStore,
+  ): ExtraKeyForm | undefined {
+    const length = store.event.hashes[0]?.length ?? 0;
+    if (length !== INTEGER_BYTES && length !== digestBytesOf(algorithm)) return undefined;
+    return store.extraKeyForms.find((extraKeyForm) => {
+      const hasher = this.hashers.get(`${algorithm}/${extraKeyForm}`);
+      const inputs = store.inputs(extraKeyForm, unitTokens);
+      if (hasher === undefined || inputs === undefined) return false;
+      return this.reaches(hasher, parent, unitTokens, store, inputs);
+    });
+  }
+
+  /** Whether the first listed hash stands at an end of the span where the digests from `parent` on lead to it. */
+  private reaches(
+    hasher: BlockHasher,
+    parent: Digest,
+    unitTokens: number,
+    store: SearchedStore,
+    inputs: SpanInputs,
   ): boolean {
+    const { event, form, lookaheadTokens } = store;
     const { tokens, hashes, blockSizeTokens } = event;
-    const hasher = this.hashers.get(algorithm);
-    const first = hashes[0];
-    if (hasher === undefined || first === undefined) return false;
-    const isDense = hashes.length * blockSizeTokens === tokens.length;
-    const reach = isDense ? blockSizeTokens : tokens.length;
-    const most = Math.min(reach / unitTokens, LIMITS.hashSearchHashes.value);
-    const ahead = lookaheadOf(event, isDense, reach);
+    const reach = reachOf(event);
+    const ahead = aheadOf(event, reach, lookaheadTokens);
     // Its own, not a scratch: no prompt outlives the call.
-    const block: BlockTokens = { ...NO_BLOCK, tokens };
+    const block: BlockTokens = { ...NO_BLOCK, tokens, ahead };
     let digest = parent;
-    for (let unit = 0; unit < most; unit++) {
-      block.from = unit * unitTokens;
-      block.to = block.from + unitTokens;
-      const isInside = block.to + lookaheadTokens <= tokens.length;
-      block.ahead = isInside ? tokens : ahead;
-      block.aheadFrom = isInside ? block.to : block.to - reach;
-      block.aheadTo = block.aheadFrom + lookaheadTokens;
-      if (block.aheadFrom < 0 || block.aheadTo > block.ahead.length) break;
-      const computed = hasher.digest(digest, block, undefined);
+    let to = unitTokens;
+    for (let unit = 0; to + lookaheadTokens <= ahead.length && to <= reach; unit++) {
+      block.from = to - unitTokens;
+      block.to = to;
+      block.aheadFrom = to;
+      block.aheadTo = to + lookaheadTokens;
+      const read = inputs.at(unit);
+      const computed = read === undefined ? undefined : hasher.digest(digest, block, read.extras);
       this.hashes += 1;
+      this.spent += hashWork(unitTokens + lookaheadTokens);
       if (computed === undefined) break;
       digest = computed;
-      if (block.to % blockSizeTokens === 0 && publishedHash(digest, form) === first) return true;
+      if (to % blockSizeTokens === 0 && publishedHash(digest, form) === hashes[0]) return true;
+      to += unitTokens;
     }
     return false;
   }
 }
 
-const INTEGER_BYTES = 8;
-
-/** The form in which an event publishes hashes; undefined = it has none. */
-export function publishedFormOf(event: StoreEvent): PublishedForm | undefined {
-  const hash = event.hashes[0] ?? event.parent;
-  if (hash === undefined) return undefined;
-  return hash.length === INTEGER_BYTES ? "integer" : "bytes";
-}
-
+const FORMS: readonly ExtraKeyForm[] = ["tagged", "untagged"];
 /** A published hash as a whole digest of an algorithm; undefined = it is not one. */
 export function wholeDigest(hash: string, algorithm: HashAlgorithm): Digest | undefined {
   return isDigestOf(hash, algorithm) ? hash : undefined;
 }
 
-function lookaheadOf(event: StoreEvent, isDense: boolean, reach: number): ArrayLike<number> {
-  const index = isDense ? reach / event.blockSizeTokens - 1 : event.hashes.length - 1;
-  return event.lookaheadTokens?.[index] ?? NO_TOKENS;
+function freshSorts(): Readonly<Record<SortName, Sort>> {
+  const fresh = (): Sort => ({ next: 0, rounds: 0 });
+  return {
+    rootShown: fresh(),
+    rootHidden: fresh(),
+    rootExtra: fresh(),
+    belowShown: fresh(),
+    belowHidden: fresh(),
+    belowExtra: fresh(),
+  };
 }
 
-/** More hash units than any engine has in one block: 256 / 4 in DeepSeek-V4, 1600 / 16 in large recurrent blocks. */
-const MOST_UNITS_PER_BLOCK = 512;
-
-/** Units worth trying: the stated one, or the divisors of the block size, the largest first. */
-function unitsOf(event: StoreEvent, hint: UnitHint): readonly number[] {
-  const { blockSizeTokens } = event;
-  const { statedTokens } = hint;
-  if (statedTokens !== undefined) {
-    const perBlock = blockSizeTokens / statedTokens;
-    return Number.isInteger(perBlock) && perBlock <= MOST_UNITS_PER_BLOCK ? [statedTokens] : [];
-  }
-  const units: number[] = [];
-  for (let perBlock = 1; perBlock <= MOST_UNITS_PER_BLOCK; perBlock++) {
-    if (blockSizeTokens % perBlock === 0) units.push(blockSizeTokens / perBlock);
-  }
-  return units;
+function isExhausted(sort: Sort): boolean {
+  return sort.rounds >= LIMITS.hashSearchRounds.value;
 }
 
 function seedsOf(algorithm: HashAlgorithm, configured: string | undefined): readonly Seed[] {

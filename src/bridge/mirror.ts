@@ -54,6 +54,8 @@ export class Mirror {
   private readonly tally = new PlaceTally();
   private readonly places: PlaceBook;
   private readonly placement: Placement;
+  /** H as it was proven at the end of the last batch. */
+  private toldUnitTokens: number | undefined = undefined;
   /** Undefined = nothing is recomputed. */
   private readonly spans: SpanRecomputing | undefined;
   /** Removals of what is not held: normal after a late join. */
@@ -174,6 +176,11 @@ export class Mirror {
   /** The end of a batch: what is still without a place is told so, as far as it can be. `lookaheadTokens`: L. */
   endBatch(lookaheadTokens: number): void {
     this.spans?.endBatch(lookaheadTokens);
+    const unitTokens = this.spans?.unitTokens;
+    if (unitTokens !== undefined && unitTokens !== this.toldUnitTokens) {
+      this.places.unitProven(unitTokens);
+    }
+    this.toldUnitTokens = unitTokens;
     this.places.tellUnplaced();
   }
 

@@ -78,6 +78,7 @@ export class PlaceBook implements PlaceHost {
     const holder = this.blocks.get(key);
     if (holder !== undefined) this.replace(holder);
     this.untell(block);
+    block.maybeTailTokens = 0;
     touch(block);
     block.place(place.state, place.keyLow, place.keyHigh, place.loraName);
     block.isPlain = place.isPlain;
@@ -102,17 +103,34 @@ export class PlaceBook implements PlaceHost {
 
   /**
    * Notes the last tokens of a block of a dense store, as the key under which it can be told without a place.
-   * `unitTokens`: H as proven; undefined = nothing is proven.
+   * `unitTokens`: H as proven. Undefined = nothing is proven: a store of one block may be a partial entry, which has H
+   * tokens; its key waits for `unitProven`.
    */
   noteTail(event: StoreEvent, index: number, block: Block, unitTokens: number | undefined): void {
-    if (block.hasTail || unitTokens === undefined) return;
     const { tokens, blockSizeTokens } = event;
-    if (blockSizeTokens % unitTokens !== 0 || !isDenseStore(event)) return;
+    const tailTokens = unitTokens ?? (event.hashes.length === 1 ? blockSizeTokens : 0);
+    if (block.hasTail || tailTokens === 0 || blockSizeTokens % tailTokens !== 0) return;
+    if (!isDenseStore(event)) return;
     const end = (index + 1) * blockSizeTokens;
-    this.hashKeys.ofTail(tokens, end - unitTokens, end);
+    this.hashKeys.ofTail(tokens, end - tailTokens, end);
     block.tailLow = this.hashKeys.keyLow;
     block.tailHigh = this.hashKeys.keyHigh;
+    this.options.touch(block);
+    if (unitTokens === undefined) block.maybeTailTokens = tailTokens;
+    else this.giveTail(block);
+  }
+
+  /** H is proven: what was stored before as a single block of H tokens can be told. Linear in what is known; rare. */
+  unitProven(unitTokens: number): void {
+    for (const block of this.options.all()) {
+      if (block.maybeTailTokens === unitTokens && !block.isPlaced) this.giveTail(block);
+      block.maybeTailTokens = 0;
+    }
+  }
+
+  private giveTail(block: Block): void {
     block.hasTail = true;
+    block.maybeTailTokens = 0;
     this.options.held.gotTail(block);
     this.options.touch(block);
     for (const slot of this.options.slots()) {

@@ -236,9 +236,9 @@ export class RankPipeline implements RankView {
 
   private restore(checkpoint: Checkpoint): void {
     const { head } = checkpoint;
+    this.recomputer.restore(head.hashing);
     this.facts.restore(head.facts);
     this.applier.restore(head.grouping);
-    this.recomputer.restore(head.hashing);
     checkpoint.restore(this.mirror);
     this.completeness = head.isComplete ? Completeness.COMPLETE : Completeness.INCOMPLETE;
     this.applied = head.gate.last;
@@ -346,7 +346,6 @@ export class RankPipeline implements RankView {
   }
 
   private announceEngine(): void {
-    this.facts.proveUnit(this.recomputer.unitTokens);
     if (this.announcedRevision === this.revision) return;
     this.announcedRevision = this.revision;
     const description = engineDescriptionToWire(this.describeEngine());
@@ -359,7 +358,8 @@ export class RankPipeline implements RankView {
   }
 
   private describeEngine(): EngineDescription {
-    return { ...this.facts.describe(), hashScheme: this.recomputer.status };
+    const { status, unitTokens } = this.recomputer;
+    return { ...this.facts.describe(unitTokens), hashScheme: status };
   }
 
   private holds(): boolean {

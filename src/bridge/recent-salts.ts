@@ -25,19 +25,22 @@ export class RecentSalts {
     return this.byBegin.size;
   }
 
-  /** A prompt that begins with these tokens was salted so. */
-  note(tokens: Uint32Array, unitTokens: number, salt: string): void {
+  /** A prompt that begins with these tokens was salted so; true = that is news. */
+  note(tokens: Uint32Array, unitTokens: number, salt: string): boolean {
     const begin = this.beginOf(tokens, unitTokens);
     const salts = this.byBegin.get(begin) ?? [];
     this.byBegin.delete(begin);
     this.byBegin.set(begin, salts);
-    if (!salts.includes(salt)) salts.push(salt);
+    const isNews = !salts.includes(salt);
+    if (isNews) salts.push(salt);
     if (salts.length > LIMITS.saltsPerPrompt.value) salts.shift();
-    if (this.byBegin.size <= LIMITS.recentSalts.value) return;
-    for (const oldest of this.byBegin.keys()) {
-      this.byBegin.delete(oldest);
-      break;
+    if (this.byBegin.size > LIMITS.recentSalts.value) {
+      for (const oldest of this.byBegin.keys()) {
+        this.byBegin.delete(oldest);
+        break;
+      }
     }
+    return isNews;
   }
 
   /** Salts worth trying for a prompt that begins with these tokens. */

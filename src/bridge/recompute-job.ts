@@ -14,6 +14,7 @@ import {
 } from "@kv-group-bridge/protocol";
 import type { Block } from "./block.ts";
 import type { ProvenWay, Recomputer } from "./recomputer.ts";
+import { isLocalGpu } from "./slot-table.ts";
 import type { SpanDigests } from "./span-digests.ts";
 import { isDenseStore, shownSalt, spanInputs } from "./span-inputs.ts";
 import { SpanWalk, type WalkTarget } from "./span-walk.ts";
@@ -65,22 +66,30 @@ export class RecomputeJob implements WalkTarget {
   readonly event: StoreEvent;
   /** Last block of the mirror on the way: parent of what is reached next. */
   before: Block | undefined;
-  /** The chain so far is nothing but tokens. */
-  readonly isPlainSoFar: boolean;
+  /** As far as the event and its parent say, nothing but tokens is hashed. */
+  private readonly isPlainAsShown: boolean;
   private readonly options: JobOptions;
+  /** The parent's place as it was when the job began, of one moment with its digest. */
+  private readonly parentWords: Uint32Array | undefined;
+  private readonly startTokens: number;
   private readonly assumptions: readonly Assumption[];
   private readonly listed: ReadonlySet<BlockHash>;
   private at = 0;
   private walk: SpanWalk | undefined = undefined;
   private isWhole = false;
   private reproduced = 0;
+  /** A listed hash was reproduced. */
+  isReproduced = false;
 
   constructor(options: JobOptions) {
     const { event, parent } = options;
     this.options = options;
     this.event = event;
     this.before = parent;
-    this.isPlainSoFar = event.parent === undefined || parent?.isPlain === true;
+    this.isPlainAsShown =
+      (event.parent === undefined || parent?.isPlain === true) && isPlainStore(event);
+    this.parentWords = parent?.stateWords?.slice();
+    this.startTokens = event.parent === undefined ? 0 : (parent?.endTokens ?? 0);
     this.listed = new Set(event.hashes);
     this.assumptions = assumptionsOf(options);
     this.open();
@@ -96,12 +105,16 @@ export class RecomputeJob implements WalkTarget {
     return shownSalt(this.event) ?? this.assumptions[this.at]?.salt;
   }
 
-  /** Goes on until about `maxHashes` digests were computed. */
-  step(maxHashes: number): void {
+  /** Nothing but tokens is hashed, under the assumption at hand. */
+  get isPlain(): boolean {
+    return this.isPlainAsShown && this.cacheSalt === undefined;
+  }
+
+  /** Goes on until `known.work` has come to `untilWork`. */
+  step(untilWork: number): void {
     const { known } = this.options;
-    const until = known.computedHashes + Math.max(1, maxHashes);
-    while (this.walk !== undefined && known.computedHashes < until) {
-      this.walk.step(Math.max(1, until - known.computedHashes));
+    while (this.walk !== undefined && known.work < untilWork) {
+      this.walk.step(untilWork);
       if (this.walk.isDone) this.close(this.walk);
     }
   }
@@ -133,6 +146,7 @@ export class RecomputeJob implements WalkTarget {
     }
     const isJudged = this.assumptions.length === 1 && this.isWhole && walk.isUnbroken;
     if (isJudged && this.reproduced < this.listed.size) recomputer.contradicted(event);
+    this.isReproduced ||= this.reproduced > 0;
     this.at = this.reproduced > 0 ? this.assumptions.length : this.at + 1;
     this.reproduced = 0;
     this.before = this.options.parent;
@@ -141,9 +155,9 @@ export class RecomputeJob implements WalkTarget {
 
   private walkUnder(assumption: Assumption | undefined): SpanWalk | undefined {
     if (assumption === undefined) return undefined;
-    const { event, parent, way, recomputer, hasher, known, lookaheadTokens } = this.options;
+    const { event, way, recomputer, hasher, known, lookaheadTokens } = this.options;
+    const { startTokens } = this;
     const { loraName } = event;
-    const startTokens = event.parent === undefined ? 0 : (parent?.endTokens ?? 0);
     const inputs = spanInputs(event, {
       startTokens,
       unitTokens: way.unitTokens,
@@ -156,9 +170,10 @@ export class RecomputeJob implements WalkTarget {
     const words =
       event.parent === undefined
         ? hasher.rootWords({ loraName, cacheSalt: inputs.cacheSalt })
-        : parent?.stateWords;
+        : this.parentWords;
     if (words === undefined) return undefined;
-    this.isWhole = inputs.isWhole;
+    // What other caches and other producers call their blocks says nothing of the engine's own way.
+    this.isWhole = inputs.isWhole && isLocalGpu(event);
     return new SpanWalk({
       event,
       inputs,
@@ -176,6 +191,15 @@ export class RecomputeJob implements WalkTarget {
   }
 }
 
+function isPlainStore(event: StoreEvent): boolean {
+  return (
+    event.loraId === undefined &&
+    event.loraName === undefined &&
+    (event.lookaheadTokens?.length ?? 0) === 0 &&
+    (event.extraKeys?.every((keys) => keys === undefined) ?? true)
+  );
+}
+
 function hasExtras(event: StoreEvent, salt: string | undefined): boolean {
   return (
     salt !== undefined ||
@@ -184,11 +208,23 @@ function hasExtras(event: StoreEvent, salt: string | undefined): boolean {
   );
 }
 
+/** Whether a span can be told by hashes of H tokens at all. */
+export function isComputable(
+  event: StoreEvent,
+  unitTokens: number,
+  lookaheadTokens: number,
+): boolean {
+  return (
+    event.tokens.length >= unitTokens &&
+    event.blockSizeTokens % unitTokens === 0 &&
+    unitTokens + lookaheadTokens <= LIMITS.hashTokens.value
+  );
+}
+
 /** Every combination worth trying; none when the span has no anchor. */
 function assumptionsOf(options: JobOptions): readonly Assumption[] {
   const { event, parent, way, salts } = options;
-  const unit = way.unitTokens;
-  if (event.tokens.length < unit || event.blockSizeTokens % unit !== 0) return [];
+  if (!isComputable(event, way.unitTokens, options.lookaheadTokens)) return [];
   if (event.parent !== undefined && parent?.isPlaced !== true) return [];
   // A prompt has one adapter from its first token on.
   if (parent !== undefined && parent.loraName !== event.loraName) return [];

@@ -22,10 +22,17 @@ export function recomputeRules(facts: EngineFacts, recomputer: Recomputer): Reco
   let groups: readonly GroupDescription[] = [];
   let leads: ReadonlySet<GroupId> = new Set();
   let leadSizes: ReadonlySet<number> = new Set();
+  let hasOthers = false;
+  let mayHitInside = true;
+  let unit: number | undefined;
   const look = (): void => {
-    if (facts.revision === revision) return;
+    if (facts.revision === revision && unit === recomputer.unitTokens) return;
     revision = facts.revision;
-    groups = facts.describe().groups.filter((group) => LEAD_KINDS.has(group.kind ?? ""));
+    unit = recomputer.unitTokens;
+    const { groups: all, isFine } = facts.describe(unit);
+    mayHitInside = isFine !== false;
+    hasOthers = all.length > 1;
+    groups = all.filter((group) => LEAD_KINDS.has(group.kind ?? ""));
     leads = new Set(groups.map((group) => group.groupId));
     leadSizes = new Set(groups.map((group) => group.blockSizeTokens ?? 0));
   };
@@ -36,11 +43,14 @@ export function recomputeRules(facts: EngineFacts, recomputer: Recomputer): Reco
       look();
       return !leadSizes.has(unitTokens);
     },
-    // The spans of lead groups cover every prompt; where there is none, any group's may be all there is.
+    // The spans of lead groups cover every prompt, and blocks of H list every end. Inside a block an end is named by
+    // partial entries alone, which no lookup reads outside of fine mode. Where there is no lead, any group's spans may
+    // be all there is, and do not list every end: other groups may name one.
     keepsFineEnds: ({ blockSizeTokens, groupId }, unitTokens) => {
       look();
-      if (blockSizeTokens === unitTokens) return false;
-      return leads.size === 0 || groupId === undefined || leads.has(groupId);
+      const isFine = blockSizeTokens !== unitTokens;
+      if (leads.size === 0) return isFine || hasOthers;
+      return isFine && mayHitInside && (groupId === undefined || leads.has(groupId));
     },
   };
 }

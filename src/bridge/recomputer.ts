@@ -19,7 +19,8 @@ import {
 import type { HashingMemory } from "./checkpoint-state.ts";
 import type { Counters } from "./counters.ts";
 import type { HashingConfig } from "./engine-config.ts";
-import { type FoundWay, HashSearch, publishedFormOf, wholeDigest } from "./hash-search.ts";
+import { type Found, type FoundWay, HashSearch, wholeDigest } from "./hash-search.ts";
+import { hasExtraKeys, isPlainSpan, type SearchedStore, searchedStore } from "./searched-store.ts";
 import { isLocalGpu } from "./slot-table.ts";
 import { isDenseStore } from "./span-inputs.ts";
 import type { StoreEvent } from "./vllm-event.ts";
@@ -106,10 +107,10 @@ export class Recomputer {
     return hasher;
   }
 
-  /** Leaves nothing of a prompt in any buffer. */
-  wipe(): void {
+  /** A batch ends: nothing of a prompt is left in any buffer, and the next one may cost as much again. */
+  endBatch(): void {
     for (const hasher of this.hashers.values()) hasher.wipe();
-    this.search.wipe();
+    this.search.endBatch();
   }
 
   /** The path of an adapter; asks for it when it is not known. */
@@ -130,14 +131,15 @@ export class Recomputer {
    * own.
    */
   see(event: StoreEvent, lookaheadTokens: number, isNeeded: boolean): void {
-    if (this.state !== "searching" && this.state !== "proven") return;
-    if (!isPlainSpan(event)) return;
-    const form = publishedFormOf(event);
-    if (form === undefined) return;
-    if (this.way === undefined) this.seek(event, form, lookaheadTokens);
-    else if (this.way.rootDigest === undefined && event.parent === undefined) {
-      this.seekSeed(event, form, lookaheadTokens);
-    } else if (!isNeeded) this.check(this.way, event, form, lookaheadTokens);
+    if (this.state === "refuted" || this.state === "off") return;
+    if (!isLocalGpu(event) || event.hashes.length === 0 || event.tokens.length === 0) return;
+    if (event.loraName === undefined && event.loraId !== undefined) return;
+    const path = (loraName: string): string | undefined => this.loraPath(loraName);
+    const store = searchedStore(event, lookaheadTokens, path);
+    if (store === undefined) return;
+    if (this.way === undefined) this.seek(store);
+    else if (this.way.rootDigest === undefined && event.parent === undefined) this.seekSeed(store);
+    else if (!isNeeded && isPlainSpan(event)) this.check(this.way, store);
   }
 
   /** A hash with extra keys was reproduced. */
@@ -151,15 +153,16 @@ export class Recomputer {
   contradicted(event: StoreEvent): void {
     this.options.refuse("hash_not_reproduced");
     const { loraName } = event;
-    if (loraName !== undefined) {
+    const path = loraName === undefined ? undefined : this.loraPaths.get(loraName);
+    // In the untagged form no path is hashed: another one would change nothing.
+    if (loraName !== undefined && path !== undefined && this.extraKeyForm !== "untagged") {
       // The name leads to another path by now.
-      const path = this.loraPaths.get(loraName);
-      if (path !== undefined) this.refutedPaths.set(loraName, path);
+      this.refutedPaths.set(loraName, path);
       this.mergePaths();
       this.options.report("a LoRA adapter's path is not the one that is hashed", {});
       return;
     }
-    if (event.extraKeys?.some((keys) => keys !== undefined) === true) {
+    if (loraName !== undefined || hasExtraKeys(event)) {
       this.isExtraKeyFormRefuted = true;
       this.extraKeyForm = undefined;
       this.currentRevision += 1;
@@ -204,46 +207,46 @@ export class Recomputer {
     return { algorithm, seedOrigin, rootDigest, unitTokens, extraKeyForm, loraPaths };
   }
 
-  private seek(event: StoreEvent, form: PublishedForm, lookaheadTokens: number): void {
+  private seek(store: SearchedStore): void {
     const hint = { statedTokens: this.options.statedUnitTokens };
+    const { event, form } = store;
     const found =
       event.parent === undefined
-        ? this.search.tryRoot(event, form, hint, lookaheadTokens)
+        ? this.search.tryRoot(store, hint)
         : form === "bytes"
-          ? this.search.tryBelow(event, hint, lookaheadTokens)
+          ? this.search.tryBelow(store, hint)
           : undefined;
     if (found !== undefined) {
-      this.way = found;
+      this.take(found, store);
       this.form = form;
       this.setState("proven");
     } else if (this.search.isExhausted) this.setState("not_found");
   }
 
   /** The way is known from chains whose begin was not seen; a begin may tell the seed too. */
-  private seekSeed(event: StoreEvent, form: PublishedForm, lookaheadTokens: number): void {
-    if (this.search.isExhausted) return;
-    const hint = { statedTokens: this.way?.unitTokens };
-    const found = this.search.tryRoot(event, form, hint, lookaheadTokens);
+  private seekSeed(store: SearchedStore): void {
+    const found = this.search.tryRoot(store, { statedTokens: this.way?.unitTokens });
     if (found === undefined) return;
-    this.way = found;
+    this.take(found, store);
     this.currentRevision += 1;
   }
 
-  private check(
-    way: FoundWay,
-    event: StoreEvent,
-    form: PublishedForm,
-    lookaheadTokens: number,
-  ): void {
+  private take(found: Found, store: SearchedStore): void {
+    this.way = found.way;
+    if (store.extraKeyForms.length > 1) this.extraKeysReproduced(found.extraKeyForm);
+  }
+
+  private check(way: FoundWay, store: SearchedStore): void {
+    const { event, lookaheadTokens } = store;
     const digest =
       event.parent === undefined ? way.rootDigest : wholeDigest(event.parent, way.algorithm);
     if (digest === undefined || !isDenseStore(event) || event.extraKeys === undefined) return;
-    if (event.blockSizeTokens % way.unitTokens !== 0) return;
+    if (!this.search.canCheck(way, event, lookaheadTokens)) return;
     this.storesSinceCheck += 1;
     if (this.storesSinceCheck < LIMITS.hashCheckStores.value) return;
     this.storesSinceCheck = 0;
     this.options.counters.add("hash_checks");
-    if (!this.search.agrees(way, digest, event, form, lookaheadTokens)) this.contradicted(event);
+    if (!this.search.agrees(way, digest, store)) this.contradicted(event);
   }
 
   private mergePaths(): void {
@@ -267,7 +270,7 @@ export class Recomputer {
     this.options.report(`block hashes: ${STATE_TEXTS[state]}`, {
       reason: state,
       ...(isKnown
-        ? { algorithm: way.algorithm, seed: way.seedOrigin, unitTokens: way.unitTokens }
+        ? { algorithm: way.algorithm, seedOrigin: way.seedOrigin, unitTokens: way.unitTokens }
         : {}),
     });
   }
@@ -280,15 +283,3 @@ const STATE_TEXTS: Readonly<Record<HashState, string>> = {
   refuted: "the engine published one that is not reproduced; nothing is recomputed any more",
   off: "not recomputed",
 };
-
-/** Nothing but tokens, as far as the event says, in the engine's own GPU. */
-function isPlainSpan(event: StoreEvent): boolean {
-  return (
-    isLocalGpu(event) &&
-    event.hashes.length > 0 &&
-    event.tokens.length > 0 &&
-    event.loraName === undefined &&
-    event.loraId === undefined &&
-    (event.extraKeys?.every((keys) => keys === undefined) ?? true)
-  );
-}

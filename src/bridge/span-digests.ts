@@ -10,11 +10,13 @@ import type { SpanInputs } from "./span-inputs.ts";
 import type { StoreEvent } from "./vllm-event.ts";
 
 /** What digests depend on, beside the tokens. */
-interface SpanOrigin {
+export interface SpanOrigin {
   readonly event: StoreEvent;
   readonly inputs: SpanInputs;
   readonly digest: Digest | undefined;
   readonly lookaheadTokens: number;
+  /** The span's tokens, and after them its look-ahead. */
+  readonly ahead: Uint32Array;
 }
 
 const NO_TOKENS = new Uint32Array(0);
@@ -25,29 +27,40 @@ export class SpanDigests {
   savedHashes = 0;
   /** Digests that were computed. */
   computedHashes = 0;
+  /** What walks have cost so far, in hashes of 64 tokens. */
+  work = 0;
+  private walked: SpanOrigin | undefined = undefined;
   private digests: Digest[] = [];
   private tokens: ArrayLike<number> = NO_TOKENS;
   private ahead: ArrayLike<number> = NO_TOKENS;
   private origin: string | undefined = undefined;
-  /** Units of the span that is walked now whose tokens were those of the span before. */
-  private equalUnits = 0;
+  /** Leading units of the span that is walked now whose digests are in the list. */
+  private knownUnits = 0;
   private isEqual = false;
 
   /** A walk begins. */
   begin(span: SpanOrigin): void {
     const origin = originOf(span);
+    this.walked = span;
     this.isEqual = origin !== undefined && origin === this.origin;
-    this.equalUnits = 0;
+    this.knownUnits = 0;
     if (this.isEqual) return;
-    this.origin = origin;
-    this.digests = [];
-    this.tokens = NO_TOKENS;
-    this.ahead = NO_TOKENS;
+    this.forget(origin);
+  }
+
+  /** A walk goes on at a unit. Where another one came between, nothing is taken from the list or added to it. */
+  resume(span: SpanOrigin, unit: number): void {
+    if (this.walked === span) return;
+    if (unit === 0) this.begin(span);
+    else {
+      this.forget(undefined);
+      this.walked = span;
+    }
   }
 
   /** The digest at the end of a unit, if the span before had the same tokens up to there. Units ascend. */
   find(unit: number, block: BlockTokens): Digest | undefined {
-    if (!this.isEqual || unit !== this.equalUnits) return undefined;
+    if (!this.isEqual || unit !== this.knownUnits) return undefined;
     const digest = this.digests[unit];
     const isSame =
       digest !== undefined &&
@@ -61,7 +74,7 @@ export class SpanDigests {
       this.ahead = block.ahead;
       return undefined;
     }
-    this.equalUnits = unit + 1;
+    this.knownUnits = unit + 1;
     this.savedHashes += 1;
     return digest;
   }
@@ -69,19 +82,42 @@ export class SpanDigests {
   /** The digest at the end of a unit of the span that is walked now, computed. */
   note(unit: number, block: BlockTokens, digest: Digest): void {
     this.computedHashes += 1;
-    if (this.origin === undefined || unit !== this.digests.length) return;
+    // A unit between that has no digest leaves what follows unproved.
+    if (this.origin === undefined || unit !== this.knownUnits) return;
+    this.isEqual = false;
+    this.digests.length = unit;
     this.digests.push(digest);
+    this.knownUnits = unit + 1;
     this.tokens = block.tokens;
     this.ahead = block.ahead;
   }
 
   /** Forgets the span: nothing of a prompt is kept longer than it is needed. */
   clear(): void {
-    this.origin = undefined;
+    this.forget(undefined);
+    this.walked = undefined;
+  }
+
+  /** Keeps what the walk that was interrupted has come to, and nothing of a span before it. */
+  keepWalked(): void {
+    const { walked } = this;
+    if (walked === undefined || this.knownUnits === 0) {
+      this.forget(this.origin);
+      return;
+    }
+    this.digests.length = this.knownUnits;
+    this.tokens = walked.event.tokens;
+    this.ahead = walked.ahead;
+    this.isEqual = false;
+  }
+
+  private forget(origin: string | undefined): void {
+    this.origin = origin;
     this.digests = [];
     this.tokens = NO_TOKENS;
     this.ahead = NO_TOKENS;
     this.isEqual = false;
+    this.knownUnits = 0;
   }
 }
 

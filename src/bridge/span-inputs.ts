@@ -44,12 +44,18 @@ export interface SpanInputs {
 
 const NO_ITEMS: readonly ItemStart[] = [];
 const NO_HASHED_ITEMS: readonly HashedItem[] = [];
+const NOTHING_GOES_ON: ReadonlySet<string> = new Set();
 const NOTHING: UnitInputs = { extras: undefined, items: NO_ITEMS };
 
 /** True when the event lists a hash for every block of its span. */
 export function isDenseStore(event: StoreEvent): boolean {
   const { hashes, tokens, blockSizeTokens } = event;
   return hashes.length > 0 && hashes.length * blockSizeTokens === tokens.length;
+}
+
+/** True when the event says of every block of its span what its hash covers. */
+export function showsKeys(event: StoreEvent): boolean {
+  return event.extraKeys !== undefined && isDenseStore(event);
 }
 
 /** The salt that an event shows for the prompt that it begins: only a first block has one. */
@@ -68,7 +74,7 @@ export function spanInputs(event: StoreEvent, context: SpanContext): SpanInputs 
   if (loraName === undefined && loraId !== undefined) return undefined;
   const isPathMissing = context.form === "tagged" && context.loraPath === undefined;
   if (loraName !== undefined && isPathMissing) return undefined;
-  if (isDenseStore(event) && event.extraKeys !== undefined) return new DenseInputs(event, context);
+  if (showsKeys(event)) return new DenseInputs(event, context);
   return uniformInputs(event, context);
 }
 
@@ -111,6 +117,9 @@ class DenseInputs implements SpanInputs {
   private readonly context: SpanContext;
   private readIndex = -1;
   private read: BlockExtras | undefined = undefined;
+  private hashed: readonly HashedItem[] = NO_HASHED_ITEMS;
+  /** Items that the next block lists too. */
+  private goingOn: ReadonlySet<string> = NOTHING_GOES_ON;
 
   constructor(event: StoreEvent, context: SpanContext) {
     this.event = event;
@@ -126,15 +135,13 @@ class DenseInputs implements SpanInputs {
     const block = this.blockAt(index);
     if (block === undefined) return undefined;
     const salt = unit === 0 ? this.cacheSalt : undefined;
-    const keys = event.extraKeys?.[index];
-    if (!hasItems(keys)) return inputsOf(event, context, salt, NO_HASHED_ITEMS, NO_ITEMS);
-    if (perBlock === 1) {
-      return inputsOf(event, context, salt, hashedItemsOf(keys), block.items);
-    }
+    const { hashed: ofBlock } = this;
+    if (ofBlock.length === 0) return inputsOf(event, context, salt, NO_HASHED_ITEMS, NO_ITEMS);
+    if (perBlock === 1) return inputsOf(event, context, salt, ofBlock, block.items);
     // Where an item ends inside a block of several units is not told, and neither is what its look-ahead covers.
     if (lookaheadTokens > 0) return undefined;
     const unitStart = startTokens + unit * unitTokens;
-    const hashed = this.itemsIn(index, unitStart, keys ?? []);
+    const hashed = this.itemsIn(index, unitStart);
     if (hashed === undefined) return undefined;
     const starting = block.items.filter(
       (item) => item.startTokens >= unitStart && item.startTokens < unitStart + unitTokens,
@@ -143,32 +150,20 @@ class DenseInputs implements SpanInputs {
   }
 
   /** The block's items that overlap a unit of it; undefined = one of them may. */
-  private itemsIn(
-    index: number,
-    unitStart: number,
-    keys: readonly ExtraKey[],
-  ): readonly HashedItem[] | undefined {
+  private itemsIn(index: number, unitStart: number): readonly HashedItem[] | undefined {
     const { event, context } = this;
     const blockStart = context.startTokens + index * event.blockSizeTokens;
     const hashed: HashedItem[] = [];
-    for (const item of hashedItemsOf(keys)) {
+    for (const item of this.hashed) {
       const start = blockStart + item.offset;
       if (start >= unitStart + context.unitTokens) continue;
       // It overlaps the block, so it covers the first token of the block at or after its start.
       const isSure = Math.max(start, blockStart) >= unitStart;
-      if (!isSure && !this.goesOn(index, item)) return undefined;
+      // The next block lists it too: then it covers this one to its end.
+      if (!isSure && !this.goingOn.has(itemText(item, event.blockSizeTokens))) return undefined;
       hashed.push({ identifier: item.identifier, offset: start - unitStart });
     }
     return hashed;
-  }
-
-  /** The next block lists the item too, so that it covers this one to its end. */
-  private goesOn(index: number, item: HashedItem): boolean {
-    const { extraKeys, blockSizeTokens } = this.event;
-    const offset = item.offset - blockSizeTokens;
-    return hashedItemsOf(extraKeys?.[index + 1]).some(
-      (next) => next.identifier === item.identifier && next.offset === offset,
-    );
   }
 
   private blockAt(index: number): BlockExtras | undefined {
@@ -182,17 +177,24 @@ class DenseInputs implements SpanInputs {
       lookaheadTokens: context.lookaheadTokens,
       loraName: event.loraName,
     });
+    this.hashed = hashedItemsOf(event.extraKeys?.[index]);
+    this.goingOn =
+      this.hashed.length === 0
+        ? NOTHING_GOES_ON
+        : new Set(hashedItemsOf(event.extraKeys?.[index + 1]).map((item) => itemText(item, 0)));
     return this.read;
   }
 }
 
-function hasItems(keys: readonly ExtraKey[] | undefined): boolean {
-  return keys?.some((key) => key.type === "item") ?? false;
+/** An item as text, its offset as the block after `shiftTokens` has it. */
+function itemText({ identifier, offset }: HashedItem, shiftTokens: number): string {
+  return `${offset - shiftTokens}/${identifier}`;
 }
 
 function hashedItemsOf(keys: readonly ExtraKey[] | undefined): readonly HashedItem[] {
+  if (keys === undefined) return NO_HASHED_ITEMS;
   const items: HashedItem[] = [];
-  for (const key of keys ?? []) {
+  for (const key of keys) {
     if (key.type === "item" && key.offset !== undefined) {
       items.push({ identifier: key.identifier, offset: key.offset });
     }

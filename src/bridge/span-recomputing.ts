@@ -11,10 +11,11 @@ import { FineEnds } from "./fine-ends.ts";
 import { wholeDigest } from "./hash-search.ts";
 import type { PlaceHost, RecomputeRules, RecomputingCost } from "./place-types.ts";
 import { RecentSalts } from "./recent-salts.ts";
-import { type JobHost, type ReachedEnd, RecomputeJob } from "./recompute-job.ts";
+import { isComputable, type JobHost, type ReachedEnd, RecomputeJob } from "./recompute-job.ts";
 import type { ProvenWay } from "./recomputer.ts";
 import { SpanDigests } from "./span-digests.ts";
 import { shownSalt } from "./span-inputs.ts";
+import { type RetryHost, SpanQueue, SpanRetries } from "./span-queue.ts";
 import type { StoreEvent } from "./vllm-event.ts";
 
 /** What it works with. */
@@ -23,17 +24,28 @@ export interface SpanRecomputingOptions extends RecomputeRules {
   readonly host: PlaceHost;
 }
 
+/** What it costs to begin with a span, in hashes, and how many listed hashes cost as much as one. */
+const BEGIN_WORK = 1;
+const LISTED_PER_WORK = 32;
+/** What it costs to note an end that no event names. */
+const END_WORK = 0.5;
+
 /** One a mirror. */
-export class SpanRecomputing implements JobHost {
+export class SpanRecomputing implements JobHost, RetryHost {
   private droppedSpans = 0;
   private readonly options: SpanRecomputingOptions;
   private readonly fineEnds = new FineEnds();
   private readonly salts: RecentSalts;
   private readonly known = new SpanDigests();
-  private readonly waiting: RecomputeJob[] = [];
-  private waitingTokens = 0;
-  private retries: StoreEvent[] = [];
-  private budget: number = LIMITS.hashesPerBatch.value;
+  private readonly waiting = new SpanQueue();
+  /** Of the first one that waits; undefined = it was not begun. */
+  private job: RecomputeJob | undefined = undefined;
+  private readonly retries = new SpanRetries();
+  private untilWork: number = LIMITS.hashesPerBatch.value;
+  /** The job that ended last has reproduced a listed hash. */
+  private isReproduced = false;
+  /** Grows with every place, end, digest and salt. */
+  private learnt = 0;
 
   constructor(options: SpanRecomputingOptions) {
     this.options = options;
@@ -46,7 +58,7 @@ export class SpanRecomputing implements JobHost {
       hashes: this.known.computedHashes,
       savedHashes: this.known.savedHashes,
       droppedSpans: this.droppedSpans,
-      backlogTokens: this.waitingTokens,
+      backlogTokens: this.waiting.tokens,
     };
   }
 
@@ -58,27 +70,19 @@ export class SpanRecomputing implements JobHost {
   /** Gives spans that told nothing a second try: the batch may have told more since. To be called at its end. */
   endBatch(lookaheadTokens: number): void {
     this.work();
-    const { retries } = this;
-    this.retries = [];
-    const unit = this.options.recomputer.unitTokens;
-    if (unit !== undefined) for (const event of retries) this.noteSalt(event, unit);
-    for (const event of retries) {
-      if (event.hashes.some((hash) => this.options.host.find(hash)?.isPlaced === false)) {
-        this.begin(event, lookaheadTokens);
-      }
-    }
-    this.work();
-    this.budget = LIMITS.hashesPerBatch.value;
-    this.options.recomputer.wipe();
-    if (this.waiting.length === 0) this.known.clear();
+    this.retry(lookaheadTokens);
+    this.retries.clear();
+    this.untilWork = this.known.work + LIMITS.hashesPerBatch.value;
+    this.options.recomputer.endBatch();
+    this.waiting.trim();
+    if (this.job === undefined) this.known.clear();
+    else this.known.keepWalked();
   }
 
   /** Begins anew. `keepsPlaces`: the engine is the same one. */
   reset(keepsPlaces: boolean): void {
-    this.waiting.length = 0;
-    this.waitingTokens = 0;
-    this.retries = [];
-    this.known.clear();
+    this.drop();
+    this.retries.clear();
     if (keepsPlaces) return;
     this.fineEnds.clear();
     this.salts.clear();
@@ -88,6 +92,7 @@ export class SpanRecomputing implements JobHost {
     const { host, recomputer } = this.options;
     const { hash, digest, walk, isListed, isLast } = end;
     const form = recomputer.proven?.form;
+    // The place that a dense store claimed may be another one: what is proved here must not be mixed with it.
     const known = host.find(hash);
     if (known === undefined && !isListed) {
       const unit = recomputer.unitTokens ?? 0;
@@ -96,23 +101,27 @@ export class SpanRecomputing implements JobHost {
       return;
     }
     const block = known ?? host.obtain(hash);
+    walk.finishKey();
     if (block.isPlaced) {
-      if (block.endTokens !== walk.state.endTokens) return;
+      if (!isPlaceOf(block, walk)) return;
     } else {
       this.fineEnds.delete(hash);
-      walk.finishKey();
+      this.learnt += 1;
       host.givePlace(block, {
         state: walk.state,
         keyLow: walk.keyLow,
         keyHigh: walk.keyHigh,
         before: job.before,
         loraName: job.event.loraName,
-        isPlain: this.isPlain(job),
+        isPlain: job.isPlain,
         blockSizeTokens: job.event.blockSizeTokens,
         by: "recomputed",
       });
     }
-    if (form === "integer" && block.digest === undefined) host.giveDigest(block, digest);
+    if (form === "integer" && block.digest === undefined) {
+      this.learnt += 1;
+      host.giveDigest(block, digest);
+    }
     job.before = block;
   }
 
@@ -130,30 +139,65 @@ export class SpanRecomputing implements JobHost {
     recomputer.see(event, lookaheadTokens, isNeeded);
     if (event.tokens.length === 0) return;
     const unit = recomputer.unitTokens;
-    if (unit === undefined) {
-      this.retryLater(event);
-      return;
+    if (unit !== undefined && !needsRecomputing(unit)) return;
+    if (unit !== undefined) {
+      this.noteSalt(event, unit);
+      this.isReproduced = false;
+      this.add(event, lookaheadTokens);
+      this.work();
+      // It comes to its turn with all that is known by then.
+      if (this.waiting.first !== undefined) return;
     }
-    if (!needsRecomputing(unit)) return;
-    this.noteSalt(event, unit);
-    this.begin(event, lookaheadTokens);
-    this.work();
-    this.retryLater(event);
+    const isTried =
+      unit !== undefined && (event.parent === undefined || this.isAnchor(event.parent));
+    this.retries.add(
+      { event, lookaheadTokens },
+      {
+        isReproduced: isTried && this.isReproduced,
+        salts: isTried ? this.saltsOf(event) : -1,
+      },
+    );
   }
 
-  /** What is still without a place may have one when the batch is read. */
-  private retryLater(event: StoreEvent): void {
-    if (event.hashes.length === 0 || this.retries.length >= LIMITS.hashRetryStores.value) return;
-    this.retries.push(event);
+  saltsOf(event: StoreEvent): number {
+    const unit = this.options.recomputer.unitTokens;
+    if (unit === undefined || event.parent !== undefined) return 0;
+    return this.salts.of(event.tokens, unit).length;
   }
 
-  private begin(event: StoreEvent, lookaheadTokens: number): void {
+  isUnplaced(hash: BlockHash): boolean {
+    return this.options.host.find(hash)?.isPlaced === false;
+  }
+
+  isAnchor(hash: BlockHash): boolean {
+    return this.placed(hash) !== undefined;
+  }
+
+  private retry(lookaheadTokens: number): void {
+    const unit = this.options.recomputer.unitTokens;
+    if (unit === undefined || !this.options.needsRecomputing(unit)) return;
+    for (const event of this.retries.events) this.noteSalt(event, unit);
+    for (let round = 0; round < LIMITS.hashRetryRounds.value; round++) {
+      const due = this.retries.due(this.learnt, this);
+      // Where something waits, there is no time for more.
+      if (due.length === 0 || this.waiting.first !== undefined) return;
+      for (const { event } of due) this.add(event, lookaheadTokens);
+      this.work();
+    }
+  }
+
+  /** Puts a span in line. */
+  private add(event: StoreEvent, lookaheadTokens: number): void {
+    const way = this.options.recomputer.proven;
+    if (way === undefined || !isComputable(event, way.unitTokens, lookaheadTokens)) return;
+    if (!this.waiting.push({ event, lookaheadTokens })) this.droppedSpans += 1;
+  }
+
+  private begin(event: StoreEvent, lookaheadTokens: number, way: ProvenWay): RecomputeJob {
     const { recomputer, hasher } = this.options;
-    const way = recomputer.proven;
-    if (way === undefined) return;
-    if (!this.options.needsRecomputing(way.unitTokens)) return;
     const parent = event.parent === undefined ? undefined : this.placed(event.parent);
-    const job = new RecomputeJob({
+    this.known.work += BEGIN_WORK + event.hashes.length / LISTED_PER_WORK;
+    return new RecomputeJob({
       event,
       parent,
       parentDigest: parent === undefined ? undefined : digestOf(parent, way),
@@ -165,27 +209,32 @@ export class SpanRecomputing implements JobHost {
       known: this.known,
       host: this,
     });
-    if (job.isDone) return;
-    if (this.waitingTokens + event.tokens.length > LIMITS.hashBacklogTokens.value) {
-      this.droppedSpans += 1;
-      return;
-    }
-    this.waiting.push(job);
-    this.waitingTokens += event.tokens.length;
   }
 
   /** Goes on with what waits, in order, until the batch's budget is spent. */
   private work(): void {
-    while (this.budget > 0) {
-      const job = this.waiting[0];
-      if (job === undefined) return;
-      const before = this.known.computedHashes;
-      job.step(this.budget);
-      this.budget -= this.known.computedHashes - before;
+    while (this.waiting.first !== undefined && this.known.work < this.untilWork) {
+      const { event, lookaheadTokens } = this.waiting.first;
+      const way = this.options.recomputer.proven;
+      if (way === undefined) {
+        this.drop();
+        return;
+      }
+      const job = this.job ?? this.begin(event, lookaheadTokens, way);
+      this.job = job;
+      job.step(this.untilWork);
       if (!job.isDone) continue;
+      this.job = undefined;
+      this.isReproduced = job.isReproduced;
       this.waiting.shift();
-      this.waitingTokens -= job.event.tokens.length;
     }
+  }
+
+  /** Nothing waits. */
+  private drop(): void {
+    this.waiting.clear();
+    this.job = undefined;
+    this.known.clear();
   }
 
   private placed(hash: BlockHash): Block | undefined {
@@ -201,32 +250,30 @@ export class SpanRecomputing implements JobHost {
   ): void {
     const block = this.fineEnds.add(hash);
     if (block.isPlaced) return;
+    this.learnt += 1;
+    this.known.work += END_WORK;
     walk.finishKey();
     block.place(walk.state, walk.keyLow, walk.keyHigh, job.event.loraName);
-    block.isPlain = this.isPlain(job);
+    block.isPlain = job.isPlain;
     block.digest = digest;
-  }
-
-  private isPlain(job: RecomputeJob): boolean {
-    const { event } = job;
-    return (
-      job.isPlainSoFar &&
-      event.loraId === undefined &&
-      event.loraName === undefined &&
-      job.cacheSalt === undefined &&
-      (event.lookaheadTokens?.length ?? 0) === 0 &&
-      (event.extraKeys?.every((keys) => keys === undefined) ?? true)
-    );
   }
 
   private noteSalt(event: StoreEvent, unitTokens: number): void {
     const salt = event.parent === undefined ? shownSalt(event) : undefined;
-    if (salt !== undefined) this.salts.note(event.tokens, unitTokens, salt);
+    if (salt === undefined) return;
+    if (this.salts.note(event.tokens, unitTokens, salt)) this.learnt += 1;
   }
 }
 
 /** The part of a walk that records need. */
 type RecomputeWalk = ReachedEnd["walk"];
+
+/** The end that a walk has reached is the block's place. */
+function isPlaceOf(block: Block, { state, keyLow, keyHigh }: RecomputeWalk): boolean {
+  return (
+    block.endTokens === state.endTokens && block.keyLow === keyLow && block.keyHigh === keyHigh
+  );
+}
 
 /** A block's whole digest; undefined = not known. */
 function digestOf(block: Block, way: ProvenWay): Digest | undefined {

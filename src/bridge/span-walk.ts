@@ -15,7 +15,7 @@ import {
   PrefixState,
 } from "@kv-group-bridge/protocol";
 import { absorbBlock } from "./absorb-block.ts";
-import type { SpanDigests } from "./span-digests.ts";
+import type { SpanDigests, SpanOrigin } from "./span-digests.ts";
 import type { SpanInputs, UnitInputs } from "./span-inputs.ts";
 import type { StoreEvent } from "./vllm-event.ts";
 
@@ -52,6 +52,15 @@ export interface SpanWalkOptions {
 }
 
 const NO_TOKENS = new Uint32Array(0);
+/** Tokens, or characters of extra keys, that cost about as much as the rest of a hash. */
+const TOKENS_PER_WORK = 64;
+/** What a unit costs whose digest is not computed, beside its tokens; a computed one is 1. */
+const UNIT_WORK = 0.25;
+
+/** What one hash costs, in hashes of 64 tokens. `tokenCount`: look-ahead included. */
+export function hashWork(tokenCount: number): number {
+  return Math.max(1, tokenCount / TOKENS_PER_WORK);
+}
 
 /** One pass. `step` until it says that it is done. */
 export class SpanWalk {
@@ -63,6 +72,7 @@ export class SpanWalk {
   /** Every input so far was known, from a known digest on. */
   isUnbroken: boolean;
   private readonly options: SpanWalkOptions;
+  private readonly origin: SpanOrigin;
   /** The span, and after it the look-ahead of its last hash. */
   private readonly ahead: Uint32Array;
   private readonly ahead4 = new PrefixState();
@@ -73,7 +83,7 @@ export class SpanWalk {
   private inputs: UnitInputs | undefined = undefined;
 
   constructor(options: SpanWalkOptions) {
-    const { event, lookaheadTokens } = options;
+    const { event, inputs, digest, lookaheadTokens } = options;
     this.options = options;
     this.digest = options.digest;
     this.isUnbroken = options.digest !== undefined;
@@ -87,16 +97,19 @@ export class SpanWalk {
       aheadFrom: 0,
       aheadTo: 0,
     };
-    options.known.begin(options);
+    this.origin = { event, inputs, digest, lookaheadTokens, ahead: this.ahead };
+    options.known.begin(this.origin);
   }
 
-  /** Goes on for at most `maxUnits` units (at least one is done); gives how many were. */
-  step(maxUnits: number): number {
-    const units = this.unitCount;
-    const before = this.unit;
-    const until = Math.min(units, before + Math.max(1, maxUnits));
-    while (this.unit < until && this.next()) this.unit += 1;
-    return this.unit - before;
+  /** Goes on until `known.work` has come to `untilWork`; one unit at least. */
+  step(untilWork: number): void {
+    const { known } = this.options;
+    const { unitCount } = this;
+    known.resume(this.origin, this.unit);
+    while (this.unit < unitCount && this.next()) {
+      this.unit += 1;
+      if (known.work >= untilWork) return;
+    }
   }
 
   /** The span's end is reached, or nothing further can be told. */
@@ -130,6 +143,7 @@ export class SpanWalk {
   /** One unit; false = nothing further can be told of this span. */
   private next(): boolean {
     const { event, inputs, hasher, unitTokens, lookaheadTokens, form, target } = this.options;
+    const { known } = this.options;
     const from = this.unit * unitTokens;
     const to = from + unitTokens;
     const read = inputs.at(this.unit);
@@ -140,6 +154,7 @@ export class SpanWalk {
       this.isUnbroken = false;
       return false;
     }
+    known.work += UNIT_WORK * hashWork(unitTokens + lookaheadTokens);
     absorbBlock(this.state, hasher, read.items, event.tokens, from, to);
     const isAheadKnown = to + lookaheadTokens <= this.ahead.length;
     this.block.from = from;
@@ -163,6 +178,8 @@ export class SpanWalk {
     if (digest !== undefined) {
       const before = known.find(this.unit, this.block);
       if (before !== undefined) return before;
+      const { unitTokens, lookaheadTokens } = this.options;
+      known.work += hashWork(unitTokens + lookaheadTokens + lengthOf(read));
       const computed = blockHasher.digest(digest, this.block, read.extras);
       if (computed !== undefined) known.note(this.unit, this.block, computed);
       return computed;
@@ -170,6 +187,15 @@ export class SpanWalk {
     this.finishKey();
     return target.digestAt(this.keyLow, this.keyHigh);
   }
+}
+
+/** Characters of a unit's extra keys. */
+function lengthOf({ extras }: UnitInputs): number {
+  if (extras === undefined) return 0;
+  const { loraName, loraPath, cacheSalt, items } = extras;
+  let length = (loraName?.length ?? 0) + (loraPath?.length ?? 0) + (cacheSalt?.length ?? 0);
+  for (const { identifier } of items) length += identifier.length;
+  return length;
 }
 
 /** The look-ahead of the last listed hash, which the span's last block has if it is listed at all. */

@@ -6,7 +6,7 @@
  */
 import type { HashedPrompt } from "@kv-group-bridge/engine-hash";
 import type { HashKeys, HashScheme } from "@kv-group-bridge/protocol";
-import type { NamedPrompt } from "./prompt-keys.ts";
+import type { MultimodalItem, NamedPrompt } from "./prompt-keys.ts";
 import { keyText } from "./unplaced-block.ts";
 
 /** The engine's own hashes of a prompt; PromptHashes of the engine-hash package is one. */
@@ -32,23 +32,32 @@ const NO_PROMPT: HashedPrompt = {
 /** One reader, begun at most once a query. */
 export class HashChain {
   private readonly reader: PromptHashReader;
+  private readonly unitTokens: number;
   private readonly keys: HashKeys;
   private queryNumber = -1;
   private endTokens = 0;
   private hashKey: string | undefined = undefined;
 
-  constructor(reader: PromptHashReader, keys: HashKeys) {
+  /** `unitTokens`: H of the reader's scheme. */
+  constructor(reader: PromptHashReader, unitTokens: number, keys: HashKeys) {
     this.reader = reader;
+    this.unitTokens = unitTokens;
     this.keys = keys;
   }
 
   /** Begins a query's prompt; false = that was done before. */
-  begin(queryNumber: number, prompt: NamedPrompt): boolean {
+  begin(queryNumber: number, prompt: HashedPrompt): boolean {
     if (this.queryNumber === queryNumber) return false;
     this.queryNumber = queryNumber;
     this.endTokens = 0;
-    this.reader.reset(hashed(prompt));
+    this.reader.reset(prompt);
     return true;
+  }
+
+  /** How many hashes it takes to get there from where the chain stands. */
+  hashesTo(endTokens: number): number {
+    if (endTokens > this.reader.reachTokens) return 0;
+    return (endTokens - this.endTokens) / this.unitTokens;
   }
 
   /** The key of the hash at an end, as `keyText`; ends do not descend. Undefined = it cannot be computed. */
@@ -72,12 +81,12 @@ export class HashChain {
   }
 }
 
-function hashed(prompt: NamedPrompt): HashedPrompt {
+/** The prompt as the engine hashes it. */
+export function hashedPrompt(prompt: NamedPrompt): HashedPrompt {
   const { tokens, loraName, cacheSalt, multimodalItems = [] } = prompt;
-  const items = multimodalItems.map(({ identifier, offset, length }) => ({
-    identifier,
-    offset,
-    length: length === 0 ? undefined : length,
-  }));
-  return { tokens, loraName, cacheSalt, items };
+  return { tokens, loraName, cacheSalt, items: multimodalItems.map(hashedItem) };
+}
+
+function hashedItem({ identifier, offset, length }: MultimodalItem): HashedPrompt["items"][number] {
+  return { identifier, offset, length: length === 0 ? undefined : length };
 }

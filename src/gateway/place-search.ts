@@ -6,6 +6,7 @@
  * Refuses: blocks beyond `LIMITS.unplacedBlocks` and tails beyond `LIMITS.tailsPerBucket` (false; callers drop).
  * Does not do: write the index (the blocks' owners do).
  */
+import type { HashedPrompt } from "@kv-group-bridge/engine-hash";
 import {
   HashKeys,
   type HashScheme,
@@ -14,7 +15,7 @@ import {
   writeKey,
 } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
-import { HashChain, type PromptHashFactory } from "./hash-chain.ts";
+import { HashChain, hashedPrompt, type PromptHashFactory } from "./hash-chain.ts";
 import { type NamedPrompt, PromptKeys } from "./prompt-keys.ts";
 import { plainSchemeName, SchemeBlocks, schemeName } from "./scheme-blocks.ts";
 import { type Tail, type TailBlocks, TailTable } from "./tail-table.ts";
@@ -48,6 +49,9 @@ export class PlaceSearch {
   private readonly tables = new Map<number, TailTable>();
   private readonly schemes = new Map<string, SchemeBlocks>();
   private readonly plainChains = new Map<string, { readonly chain: HashChain; schemes: number }>();
+  /** Of the present query. */
+  private hashesLeft = 0;
+  private hashed: HashedPrompt | undefined = undefined;
   private readonly begun: HashChain[] = [];
   private readonly finds: Find[] = [];
 
@@ -122,9 +126,11 @@ export class PlaceSearch {
   find(prompt: NamedPrompt): void {
     this.queryNumber++;
     if (this.tables.size === 0) return;
+    this.hashesLeft = LIMITS.hashesPerQuery.value;
     for (const table of this.tables.values()) this.walk(table, prompt);
     for (const chain of this.begun) chain.release();
     this.begun.length = 0;
+    this.hashed = undefined;
     if (this.finds.length > 0) this.tell(prompt);
   }
 
@@ -170,8 +176,10 @@ export class PlaceSearch {
       next = blocks.next;
       const { scheme } = blocks;
       const positionTokens = end + scheme.lookaheadTokens;
+      // Where one end is out of reach, later ones are.
+      if (blocks.obstructedQuery === this.queryNumber) continue;
       if (positionTokens > prompt.tokens.length) continue;
-      const hashKey = this.chainOf(scheme, prompt).hashKeyAt(end);
+      const hashKey = this.hashKeyAt(this.chainOf(scheme, prompt), end);
       if (hashKey === undefined) {
         this.obstruct(blocks);
         continue;
@@ -182,8 +190,15 @@ export class PlaceSearch {
     }
   }
 
+  /** Undefined = the hash cannot be computed, or not within what a query may cost. */
+  private hashKeyAt(chain: HashChain, end: number): string | undefined {
+    const hashes = chain.hashesTo(end);
+    if (hashes > this.hashesLeft) return undefined;
+    this.hashesLeft -= hashes;
+    return chain.hashKeyAt(end);
+  }
+
   private obstruct(blocks: TailBlocks): void {
-    if (blocks.obstructedQuery === this.queryNumber) return;
     blocks.obstructedQuery = this.queryNumber;
     let link = blocks.first;
     for (; link !== undefined; link = link.next) {
@@ -227,7 +242,8 @@ export class PlaceSearch {
       scheme.loraChain ??= this.newChain(scheme.scheme, scheme.lookaheadTokens);
       chain = scheme.loraChain;
     }
-    if (chain.begin(this.queryNumber, prompt)) this.begun.push(chain);
+    this.hashed ??= hashedPrompt(prompt);
+    if (chain.begin(this.queryNumber, this.hashed)) this.begun.push(chain);
     return chain;
   }
 
@@ -243,6 +259,7 @@ export class PlaceSearch {
   }
 
   private newChain(scheme: HashScheme, lookaheadTokens: number): HashChain {
-    return new HashChain(this.makeReader(scheme, lookaheadTokens), this.hashKeys);
+    const reader = this.makeReader(scheme, lookaheadTokens);
+    return new HashChain(reader, scheme.unitTokens, this.hashKeys);
   }
 }

@@ -96,6 +96,14 @@ export function giveLayout(
   );
 }
 
+/** b of a group in tokens as a description says it; undefined = not known. */
+export function blockTokensOf(
+  engine: EngineDescription | undefined,
+  groupId: number,
+): number | undefined {
+  return engine?.groups.find((group) => group.groupId === groupId)?.blockSizeTokens;
+}
+
 function refused(reasons: ReadonlySet<LayoutReason>): LayoutResult {
   return { ok: false, reasons: LAYOUT_REASONS.filter((reason) => reasons.has(reason)) };
 }

@@ -8,14 +8,22 @@
  * Does not do: search (place-search.ts does), check messages.
  */
 import { ALL, type PrefixIndex, type RankHandle } from "@kv-group-bridge/prefix-index";
-import { type HashScheme, LIMITS } from "@kv-group-bridge/protocol";
+import { type EngineDescription, type HashScheme, LIMITS } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
 import type { ApplyCounts } from "./apply-counts.ts";
 import { KEY_BYTES } from "./check-events.ts";
 import { GPU_MEDIUM_ID } from "./media.ts";
 import type { PlaceSearch } from "./place-search.ts";
+import { blockTokensOf } from "./rank-layout.ts";
 import { type SchemeBlocks, schemeName } from "./scheme-blocks.ts";
 import { type BlockOwner, keyTextAt, UnplacedBlock } from "./unplaced-block.ts";
+
+/** The view of the rank. */
+export interface UnplacedView {
+  readonly engine: EngineDescription | undefined;
+  /** A block of the GPU was lost at a bound after it had been taken. */
+  limit(): void;
+}
 
 /** What a rank's unplaced blocks need. */
 export interface RankUnplacedOptions {
@@ -23,8 +31,7 @@ export interface RankUnplacedOptions {
   readonly index: PrefixIndex;
   readonly rank: RankHandle;
   readonly counts: ApplyCounts;
-  /** A block of the GPU was lost at a bound after it had been taken. */
-  readonly onLimit: () => void;
+  readonly view: UnplacedView;
 }
 
 /** Blocks of one group in one medium, by hash key. */
@@ -85,7 +92,7 @@ export class RankUnplaced implements BlockOwner {
         if (this.begin(block)) continue;
         this.drop(scope, block);
         this.options.counts.unplacedDropped++;
-        if (block.mediumId === GPU_MEDIUM_ID) this.options.onLimit();
+        if (block.mediumId === GPU_MEDIUM_ID) this.options.view.limit();
       }
     }
   }
@@ -159,17 +166,25 @@ export class RankUnplaced implements BlockOwner {
 
   /** See `BlockOwner`. */
   found(block: UnplacedBlock, prefixKey: Uint8Array, endTokens: number): void {
-    const { index, rank, counts, onLimit } = this.options;
+    const { index, rank, counts, view } = this.options;
     const { groupId, mediumId, blockSizeTokens } = block;
-    const outcome = index.storeRun(rank, groupId, mediumId, prefixKey, endTokens, blockSizeTokens);
     block.prefixKey = prefixKey;
-    block.ownsEntry = outcome.stored === 1;
     this.foundBlocks++;
     this.foundTotal++;
     counts.unplacedFound++;
+    // Where a whole block of the group ends there is no partial entry, and off its own grid there is no block: this
+    // is one of another cache, and no lookup of the engine reads it (the bridge drops such entries too).
+    const whole = blockTokensOf(this.options.view.engine, groupId) ?? blockSizeTokens;
+    const isPartial = blockSizeTokens < whole;
+    if (endTokens % blockSizeTokens !== 0 || (isPartial && endTokens % whole === 0)) {
+      counts.refusedBlocks++;
+      return;
+    }
+    const outcome = index.storeRun(rank, groupId, mediumId, prefixKey, endTokens, blockSizeTokens);
+    block.ownsEntry = outcome.stored === 1;
     if (outcome.stored + outcome.alreadyHeld === 1) return;
     counts.refusedBlocks++;
-    if (mediumId === GPU_MEDIUM_ID) onLimit();
+    if (mediumId === GPU_MEDIUM_ID) view.limit();
   }
 
   /** See `BlockOwner`. */

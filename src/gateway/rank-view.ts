@@ -2,11 +2,9 @@
  * What it is: what the gateway knows of one rank: the facts of its stream, and the only writer of
  * its entries in the index. One message is applied whole or not at all.
  * Owns: cursor, completeness, engine description, media, unplaced blocks, the rank's handle.
- * Invariants: the entries of the index are those of `epoch` up to `cursor`, less what was
- * forgotten, and the found unplaced blocks; whenever something was forgotten that the bridge still
- * counts as sent, `isWithdrawn` says so until the next start.
- * Refuses: what breaks the contract, by a reason from a closed list; nothing of such a message is
- * applied.
+ * Invariants: the entries of the index are those of `epoch` up to `cursor`, less what was forgotten, and the found
+ * unplaced blocks; if something was forgotten that the bridge counts as sent, `isWithdrawn` says so until the next start.
+ * Refuses: what breaks the contract, by a reason from a closed list; nothing of such a message is applied.
  * Does not do: open streams, look at clocks, score.
  */
 import {
@@ -72,7 +70,6 @@ export class RankView implements ViewFacts {
   factsRevision = 0;
   /** Kinds of the scored groups, as vLLM calls them. */
   groupKinds: ReadonlyMap<number, string> = NO_KINDS;
-  /** Blocks that were told without a place. */
   readonly unplaced: RankUnplaced;
   private readonly options: RankViewOptions;
   private readonly target: ApplyTarget;
@@ -86,7 +83,7 @@ export class RankView implements ViewFacts {
     const rank = index.addRank(undefined);
     this.options = options;
     this.rank = rank;
-    this.unplaced = new RankUnplaced({ search, index, rank, counts, onLimit: () => this.limit() });
+    this.unplaced = new RankUnplaced({ search, index, rank, counts, view: this });
     this.target = { index, rank, media: new MediaTable(), unplaced: this.unplaced, counts };
   }
 
@@ -157,8 +154,9 @@ export class RankView implements ViewFacts {
     if (!start.isResumed) this.forget();
     this.place.start(cursor, start.instance, start.isResumed);
     this.expectsStart = false;
-    this.hasUntoldBlocks = start.unplacedBlocks > start.toldUnplacedBlocks;
-    const isComplete = start.completeness === Completeness.COMPLETE;
+    // A start that goes on tells of the bridge's present; this view's doubts are of its own cursor, until a batch comes.
+    this.hasUntoldBlocks ||= start.unplacedBlocks > start.toldUnplacedBlocks;
+    const isComplete = this.isComplete && start.completeness === Completeness.COMPLETE;
     this.settle(isComplete, start.isEngineConnected, start.isCatchingUp);
     this.factsRevision++;
     if (this.adopt(engine)) return start.isResumed ? RESUMED : STARTED;
@@ -174,6 +172,8 @@ export class RankView implements ViewFacts {
     this.target.media.reset();
     this.nextChunk = 0;
     this.hasView = true;
+    this.hasUntoldBlocks = false;
+    this.isComplete = true;
     this.isSnapshotWhole = false;
     this.isWithdrawn = false;
     this.isLimited = false;
@@ -237,9 +237,8 @@ export class RankView implements ViewFacts {
   }
 
   /**
-   * Takes a changed description. Entries that would mean something else under it are forgotten,
-   * and the stream begins anew to have them again: then this view equals that of a gateway that
-   * joins now.
+   * Takes a changed description. Entries that would mean something else under it are forgotten, and the stream begins
+   * anew to have them again: then this view equals that of a gateway that joins now.
    */
   private engineChanged(wire: WireEngine): Applied {
     const engine = engineDescriptionFromWire(wire);
@@ -283,7 +282,8 @@ export class RankView implements ViewFacts {
     this.factsRevision++;
   }
 
-  private limit(): void {
+  /** A block of the GPU was lost at a bound. */
+  limit(): void {
     if (this.isLimited) return;
     this.isLimited = true;
     this.factsRevision++;

@@ -57,6 +57,7 @@ async function score(gateway: Gateway, request: ScoreRequest): Promise<ScoreResp
     tokens: request.tokenIds,
     loraName: request.loraName,
     cacheSalt: request.cacheSalt,
+    // A length of 0 means the same in both.
     multimodalItems: request.multimodalItems,
   };
   const scores: RankScore[] = [];
@@ -97,6 +98,8 @@ function rankState(status: RankStatus): ReturnType<typeof create<typeof RankStat
     bridgeUrl: status.bridgeUrl,
     subscriptionState: status.subscriptionState,
     entries: BigInt(status.entries),
+    unplacedBlocks: BigInt(status.unplacedBlocks),
+    unplacedFound: BigInt(status.unplacedFound),
     lastError: status.lastError ?? "",
     state: TO_WIRE[status.state],
     reasons: [...status.reasons],

@@ -11,14 +11,20 @@ export const HASHING_LIMITS = {
   hashSearchHashes: limit(
     2_000,
     "hashes",
-    "what one store may cost while algorithm, seed and unit are searched: two milliseconds",
-    "the search goes on with the next store",
+    "what one batch may cost while algorithm, seed and unit are searched, or checked: about two milliseconds",
+    "the search goes on with the next batch; a store that costs more by itself is tried with fewer units",
   ),
   hashSearchRounds: limit(
     16,
     "rounds",
     "a store whose hashes cover more than can be seen makes every way fail: others are tried",
-    "the search ends as not_found until the engine is another one",
+    "such stores are tried no more and the state is not_found; those of another sort are (keys shown or not)",
+  ),
+  hashTokens: limit(
+    8_192,
+    "tokens",
+    "what one hash covers, look-ahead included: below one frame of a pickle; published models have 1,600",
+    "such hashes are not recomputed; their blocks stay unplaced",
   ),
   hashCheckStores: limit(
     64,
@@ -29,13 +35,13 @@ export const HASHING_LIMITS = {
   hashesPerBatch: limit(
     4_096,
     "hashes",
-    "what one batch may cost: about five milliseconds",
+    "what one batch may cost, in hashes of 64 tokens: about five milliseconds",
     "the rest goes on with the next batch; until then those blocks are unplaced",
   ),
   hashBacklogTokens: limit(
     4_194_304,
     "tokens",
-    "spans that wait for that",
+    "spans that wait for that; each counts 256 more, and what its hashes and keys take",
     "a further span is not recomputed and counted; its blocks stay unplaced",
   ),
   hashRetryStores: limit(
@@ -43,6 +49,12 @@ export const HASHING_LIMITS = {
     "stores",
     "stores of one batch that are tried again at its end, when its other stores have told more",
     "a further one is not tried again",
+  ),
+  hashRetryRounds: limit(
+    4,
+    "rounds",
+    "one store's places may be what another one waits for, whatever their order in the batch",
+    "what is still without a place stays so",
   ),
   fineEnds: limit(
     16_384,

@@ -26,4 +26,10 @@ export const UNPLACED_LIMITS = {
     "tail keys with the same low half: with keys that are random, more than 4 are never seen",
     "as unplacedBlocksPerRank",
   ),
+  hashesPerQuery: limit(
+    131_072,
+    "hashes",
+    "a prompt of 2 M tokens in units of 16: 0.1 to 0.3 s; usual prompts under many schemes",
+    "blocks that would take more are not looked for, and answers of their ranks are lower bounds",
+  ),
 } as const satisfies Record<string, Limit>;

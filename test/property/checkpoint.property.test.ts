@@ -186,6 +186,7 @@ function goOn(name: string, seed: number, mutant: Mutant): number {
   });
   second.facts.restore(checkpoint.head.facts);
   second.applier.restore(checkpoint.head.grouping);
+  second.recomputer.restore(checkpoint.head.hashing);
   second.mirror.audit();
   expect(second.snapshot()).toEqual(first.snapshot());
   expect(checkpoint.head).toEqual(first.head());

@@ -18,6 +18,8 @@ import type { EngineConfig } from "../../src/bridge/dist/engine-config.js";
 import { EngineFacts } from "../../src/bridge/dist/engine-facts.js";
 import { EventApplier } from "../../src/bridge/dist/event-applier.js";
 import { MIRROR_DEFAULTS, Mirror, type MirrorOptions } from "../../src/bridge/dist/mirror.js";
+import { recomputeRules } from "../../src/bridge/dist/recompute-rules.js";
+import { Recomputer } from "../../src/bridge/dist/recomputer.js";
 import { MirrorSnapshot } from "../../src/bridge/dist/snapshot.js";
 import type { VllmEvent } from "../../src/bridge/dist/vllm-event.js";
 import {
@@ -65,6 +67,10 @@ export class PlayedRank {
   readonly facts: EngineFacts;
   readonly mirror: Mirror;
   readonly applier: EventApplier;
+  readonly recomputer: Recomputer;
+  readonly counters = new Counters();
+  /** What was reported of hashing. */
+  readonly reports: string[] = [];
   private readonly writer: BatchWriter;
   private said: string[] = [];
 
@@ -76,16 +82,22 @@ export class PlayedRank {
       (reason) => this.said.push(reason),
       hashKeys,
     );
-    this.mirror = new Mirror(hasher, this.writer, {
-      ...MIRROR_DEFAULTS,
-      removalRule: engine.removalRule,
-      ...options,
+    this.recomputer = new Recomputer({
+      config: engine.hashing,
+      statedUnitTokens: engine.hashBlockSizeTokens,
+      counters: this.counters,
+      refuse: (reason) => this.said.push(reason),
+      report: (message) => this.reports.push(message),
+      onLoraPathWanted: undefined,
     });
+    const bounds = { ...MIRROR_DEFAULTS, removalRule: engine.removalRule, ...options };
+    const rules = recomputeRules(this.facts, this.recomputer);
+    this.mirror = new Mirror(hasher, this.writer, bounds, rules);
     this.applier = new EventApplier({
       facts: this.facts,
       mirror: this.mirror,
       writer: this.writer,
-      counters: new Counters(),
+      counters: this.counters,
       refuse: ({ reason }) => this.said.push(reason),
       withdraw: (reason, groupId, medium) => {
         this.mirror.clear(groupId, medium);
@@ -98,11 +110,18 @@ export class PlayedRank {
   apply(events: readonly VllmEvent[]): readonly string[] {
     this.said = [];
     for (const event of events) this.applier.apply(event);
+    this.mirror.endBatch(this.facts.lookaheadTokens ?? 0);
     const { said } = this;
     said.push(...this.writer.takeKeyEvents().map(text));
     said.push(...(this.writer.takeEngineEvents() ?? []).map(text));
-    said.push(JSON.stringify(this.facts.describe()));
-    said.push(`${this.mirror.placed} ${this.mirror.unplaced}`);
+    const { stored, removed } = this.writer.takeUnplaced();
+    said.push(...removed.map((blocks) => `no more ${unplacedText(blocks)}`));
+    said.push(...stored.map(unplacedText));
+    said.push(
+      JSON.stringify(this.facts.describe(this.recomputer.unitTokens)),
+      this.recomputer.proven === undefined ? "" : "proven",
+    );
+    said.push(`${this.mirror.placed} ${this.mirror.unplaced} ${this.mirror.told}`);
     return said;
   }
 
@@ -122,12 +141,15 @@ export class PlayedRank {
   begin(): void {
     this.mirror.reset(false);
     this.facts.forget();
+    this.recomputer.forget();
     this.applier.forget();
   }
 
   /** What a checkpoint says of it beside the blocks. */
   head(): CheckpointHead {
-    return headOf({ facts: this.facts.memory(), grouping: this.applier.grouping });
+    const { facts, applier, recomputer } = this;
+    const hashing = recomputer.memory();
+    return headOf({ facts: facts.memory(), grouping: applier.grouping, hashing });
   }
 }
 

@@ -144,6 +144,7 @@ export class BridgeHost {
       snapshotChunkBlocks: plan.snapshotChunkBlocks,
     });
     plant?.pipeline?.(pipeline);
+    if (checkpoint !== undefined) this.checkTold(pipeline.mirror.told);
     this.running = { pipeline, fanOut, timers };
     const beat = (): void => fanOut.heartbeat(pipeline.heartbeat(world.monotonicMs()));
     timers.every(HEARTBEAT_MS, beat);
@@ -232,6 +233,13 @@ export class BridgeHost {
   /** Adds what the running process counted to the coverage, at the end of a seed. */
   countAll(): void {
     if (this.running !== undefined) countBridge(this.running, this.options.coverage);
+  }
+
+  /** A process that goes on from a checkpoint tells as many blocks without a place as the one that wrote it. */
+  private checkTold(told: number): void {
+    const { shelf, coverage } = this.options;
+    invariant(told === shelf.foundTold, "a checkpoint has what is told without a place");
+    if (told > 0) coverage.add("checkpoints_with_tails");
   }
 
   private replayPort(port: ReplayPort): ReplayPort {

@@ -26,6 +26,9 @@ export function countBridge({ pipeline, fanOut }: BridgeParts, coverage: Coverag
   coverage.add("gaps", of("batches_lost") > 0 ? 1 : 0);
   coverage.add("duplicates", of("duplicates"));
   coverage.add("restarts_noticed", of("withdrawn.engine_restarted"));
+  coverage.add("hashes_proven", of("hash_proven"));
+  coverage.add("placed_by_recomputing", of("entries_placed.recomputed"));
+  coverage.add("unplaced_gone", of("entries_unplaced_gone"));
   const { starts, overflows, snapshotChunks } = fanOut.counters();
   coverage.add("overflows", overflows);
   coverage.add("snapshots", snapshotChunks > 0 ? starts : 0);

@@ -47,15 +47,21 @@ export class Chaos {
 
   /** Draws the faults of one step. */
   step(): void {
-    const { dice, plan, coverage, note } = this.options;
+    const { dice, plan } = this.options;
     for (const kind of RATED_FAULTS) {
       if (!dice.chance(rateOf(plan, kind))) continue;
       // The engine itself makes these, and counts them.
       if (kind === "removal_unreadable") continue;
-      if (!this.act(kind)) continue;
-      note(`chaos: ${kind}`);
-      coverage.add(kind);
+      this.strike(kind);
     }
+  }
+
+  /** Does one fault now. */
+  strike(kind: RatedFault): void {
+    const { coverage, note } = this.options;
+    if (!this.act(kind)) return;
+    note(`chaos: ${kind}`);
+    coverage.add(kind);
   }
 
   /** True while no fault lasts. */

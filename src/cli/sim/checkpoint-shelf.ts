@@ -14,6 +14,7 @@ import {
 } from "@kv-group-bridge/bridge";
 import { invariant } from "@kv-group-bridge/runtime";
 import type { Coverage } from "./coverage.ts";
+import { hasTails } from "./engine-layout.ts";
 import type { FaultPlan } from "./fault-plan.ts";
 import type { SeededRandomness } from "./seeded-randomness.ts";
 
@@ -34,13 +35,21 @@ export interface CheckpointedProcess {
 const MOST_PIECE_BLOCKS = 12;
 const KEPT_CHECKPOINTS = 4;
 
+interface KeptCheckpoint {
+  readonly bytes: Uint8Array;
+  /** Blocks that the process told without a place when it was finished. */
+  readonly told: number;
+}
+
 /** See the file header. */
 export class CheckpointShelf {
   private readonly options: CheckpointShelfOptions;
-  private readonly kept: Uint8Array[] = [];
+  private readonly kept: KeptCheckpoint[] = [];
   private cut: { readonly writer: CheckpointWriter; readonly pieces: Uint8Array[] } | undefined =
     undefined;
   private steps = 0;
+  /** Of the checkpoint that was found last: what a process that begins with it tells without a place. */
+  foundTold = 0;
 
   constructor(options: CheckpointShelfOptions) {
     this.options = options;
@@ -65,7 +74,9 @@ export class CheckpointShelf {
 
   /** The process ends: in order, with a last checkpoint, or at once. */
   ended(process: CheckpointedProcess): void {
-    if (this.options.dice.chance(0.3)) {
+    const { dice, plan } = this.options;
+    // Tails are few and soon gone: only the last moment has them.
+    if (dice.chance(hasTails(plan) ? 0.7 : 0.3)) {
       this.abandon();
       this.cut = { writer: new CheckpointWriter(process.pipeline.mirror), pieces: [] };
       this.finish(process);
@@ -107,10 +118,11 @@ export class CheckpointShelf {
     const { coverage, dice } = this.options;
     if (dice.chance(0.2)) return undefined;
     const age = dice.chance(0.3) ? dice.between(1, KEPT_CHECKPOINTS - 1) : 0;
-    const bytes = this.kept.at(-1 - age);
-    if (bytes === undefined) return undefined;
+    const kept = this.kept.at(-1 - age);
+    if (kept === undefined) return undefined;
+    this.foundTold = kept.told;
     coverage.add(age === 0 ? "checkpoint_last" : "checkpoint_older");
-    return new Uint8Array(bytes);
+    return new Uint8Array(kept.bytes);
   }
 
   private finish({ pipeline, instance }: CheckpointedProcess): void {
@@ -120,7 +132,8 @@ export class CheckpointShelf {
       this.abandon();
       return;
     }
-    this.kept.push(Buffer.concat([...cut.pieces, cut.writer.finish(head)]));
+    const bytes = Buffer.concat([...cut.pieces, cut.writer.finish(head)]);
+    this.kept.push({ bytes, told: pipeline.mirror.told });
     if (this.kept.length > KEPT_CHECKPOINTS) this.kept.shift();
     this.cut = undefined;
   }

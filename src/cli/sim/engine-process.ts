@@ -10,17 +10,13 @@
 import { parseSequenceNumber, type SequenceNumber } from "@kv-group-bridge/protocol";
 import { invariant } from "@kv-group-bridge/runtime";
 import { Encoder } from "@msgpack/msgpack";
+import { groupsOf, hasTails, type SimGroup, schedulerStride } from "./engine-layout.ts";
+import { EngineLookup } from "./engine-lookup.ts";
 import { type FaultPlan, rateOf } from "./fault-plan.ts";
-import { TREE_BLOCK_TOKENS, treeHash, treePath, treeTokens } from "./prompt-tree.ts";
+import { treePath } from "./prompt-tree.ts";
 import type { SeededRandomness } from "./seeded-randomness.ts";
-
-/** What the groups are. `stride`: blocks of the tree in one block of the group. */
-export interface SimGroup {
-  readonly groupId: number;
-  readonly kind: "full_attention" | "sliding_window" | "mamba";
-  readonly stride: number;
-  readonly windowTokens: number | undefined;
-}
+import { storeOf, tailOf } from "./store-events.ts";
+import { wireHash } from "./tree-hashes.ts";
 
 /** One published batch. */
 export interface PublishedBatch {
@@ -38,21 +34,6 @@ interface PoolBlock {
 
 const CLEARED = { type: "AllBlocksCleared" };
 
-/** The groups of a plan. */
-export function groupsOf(plan: FaultPlan): readonly SimGroup[] {
-  const groups: SimGroup[] = [
-    { groupId: 0, kind: "full_attention", stride: 1, windowTokens: undefined },
-  ];
-  if (plan.hasSliding) {
-    const windowTokens = plan.windowBlocks * TREE_BLOCK_TOKENS;
-    groups.push({ groupId: groups.length, kind: "sliding_window", stride: 1, windowTokens });
-  }
-  if (plan.hasMamba) {
-    groups.push({ groupId: groups.length, kind: "mamba", stride: 2, windowTokens: undefined });
-  }
-  return groups;
-}
-
 /** One engine process. */
 export class EngineProcess {
   readonly id: number;
@@ -65,6 +46,7 @@ export class EngineProcess {
   clears = 0;
   private readonly plan: FaultPlan;
   private readonly groups: readonly SimGroup[];
+  private readonly lookup: EngineLookup;
   private readonly dice: SeededRandomness;
   private readonly stamp: () => number;
   private readonly encoder = new Encoder({ useBigInt64: true });
@@ -81,6 +63,7 @@ export class EngineProcess {
     this.id = id;
     this.plan = plan;
     this.groups = groupsOf(plan);
+    this.lookup = new EngineLookup(plan);
     this.dice = dice;
     this.stamp = stamp;
     for (let i = 0; i < plan.poolBlocks; i++) this.pool.push({ group: undefined, block: 0 });
@@ -147,27 +130,82 @@ export class EngineProcess {
   }
 
   private request(leaf: number, events: unknown[]): void {
-    const depth = this.dice.chance(0.5) ? 6 : this.dice.between(1, 6);
+    // Where entries inside blocks are stored, only a long prompt's span would tell their places.
+    const isDeep = this.dice.chance(hasTails(this.plan) ? 0.1 : 0.5);
+    const depth = isDeep ? 6 : this.dice.between(1, hasTails(this.plan) ? 5 : 6);
     const path = treePath(leaf).slice(0, depth);
-    let hit = this.commonHit(path);
-    // vLLM computes at least the last token again, so a whole hit stores a second copy of its last block.
-    if (hit > 0 && (hit >= depth || this.dice.chance(0.15))) hit = this.aligned(hit - 1);
+    const hit = this.hitOf(path);
     const stores: (() => void)[] = [];
     for (const group of this.groups) this.touch(group, path, hit);
     for (const group of this.groups) {
-      const kept = this.keptBlocks(group, path, hit);
-      for (const block of kept) this.allocate(group, block, events);
-      if (kept.length > 0)
-        stores.push(() => events.push(storeEvent(group, leaf, hit, depth, kept)));
+      const from = hit - (hit % group.stride);
+      const kept = this.keptBlocks(group, path, from);
+      for (const block of kept)
+        this.allocate(group, block, events, this.partialAt(group, path, hit));
+      if (kept.length === 0) continue;
+      for (const span of this.spans(group, from, depth)) {
+        stores.push(() => events.push(storeOf(this.plan, group, leaf, span, kept)));
+      }
     }
     for (const store of stores) store();
+    if (hasTails(this.plan)) this.storeTails(path, hit, events);
+  }
+
+  /** What is reused of a prompt. vLLM computes at least the last token again, so a whole hit stores a second copy of its end. */
+  private hitOf(path: readonly number[]): number {
+    const depth = path.length;
+    const isLower = this.dice.chance(0.15);
+    if (this.plan.fullStride === 1) {
+      const hit = this.commonHit(path);
+      return hit > 0 && (hit >= depth || isLower) ? this.aligned(hit - 1) : hit;
+    }
+    const holds = ({ groupId }: SimGroup, end: number): boolean =>
+      this.copies(groupId, path[end - 1] ?? 0) > 0;
+    return this.lookup.reusable(holds, isLower ? depth >> 1 : depth - 1);
   }
 
   /** The blocks that a group stores: all, or only those that a later lookup can use. */
-  private keptBlocks(group: SimGroup, path: readonly number[], hit: number): readonly number[] {
-    const own = path.filter((_, i) => i >= hit && (i + 1) % group.stride === 0);
+  private keptBlocks(group: SimGroup, path: readonly number[], from: number): readonly number[] {
+    const own = path.filter((_, i) => i >= from && (i + 1) % group.stride === 0);
     if (!this.plan.isSparse || group.kind === "full_attention") return own;
     return own.slice(group.kind === "mamba" ? -1 : -this.plan.windowBlocks);
+  }
+
+  /** The spans of a group's stores: one, or two, as for a prompt that is computed in two steps. */
+  private spans(
+    group: SimGroup,
+    from: number,
+    depth: number,
+  ): readonly (readonly [number, number])[] {
+    const to = depth - (depth % group.stride);
+    if (this.plan.hashing === undefined || !this.dice.chance(0.3)) return [[from, to]];
+    const middle = from + group.stride * this.dice.below((to - from) / group.stride);
+    return middle === from
+      ? [[from, to]]
+      : [
+          [from, middle],
+          [middle, to],
+        ];
+  }
+
+  /** Entries that end inside blocks: at the prompt's last hash end, or the one before. */
+  private storeTails(path: readonly number[], hit: number, events: unknown[]): void {
+    for (const group of this.groups) {
+      const isFull = group.kind === "full_attention";
+      if (!isFull && (!this.plan.isFine || group.kind !== "mamba")) continue;
+      const end = this.dice.chance(0.2) ? path.length - 1 : path.length;
+      if (end <= hit || end % group.stride === 0 || this.dice.chance(isFull ? 0.1 : 0.3)) continue;
+      const block = path[end - 1];
+      invariant(block !== undefined, "a prompt has its last block");
+      this.allocate(group, block, events, this.partialAt(group, path, hit));
+      events.push(tailOf(this.plan, group, block));
+    }
+  }
+
+  /** The block of a hit that ends inside it: what grows out of it may take its page. */
+  private partialAt(group: SimGroup, path: readonly number[], hit: number): PoolBlock | undefined {
+    if (hit % group.stride === 0 || this.dice.chance(0.5)) return undefined;
+    return this.pool.find((slot) => slot.group === group && slot.block === path[hit - 1]);
   }
 
   private commonHit(path: readonly number[]): number {
@@ -177,7 +215,7 @@ export class EngineProcess {
   }
 
   private aligned(blocks: number): number {
-    return this.plan.hasMamba ? blocks - (blocks % 2) : blocks;
+    return blocks - (blocks % schedulerStride(this.groups));
   }
 
   private touch(group: SimGroup, path: readonly number[], hit: number): void {
@@ -188,8 +226,9 @@ export class EngineProcess {
     }
   }
 
-  private allocate(group: SimGroup, block: number, events: unknown[]): void {
-    const slot = this.pool.shift();
+  /** Stores a block in a page: the given one, or the least recently used. */
+  private allocate(group: SimGroup, block: number, events: unknown[], page?: PoolBlock): void {
+    const [slot] = this.pool.splice(page === undefined ? 0 : this.pool.indexOf(page), 1);
     invariant(slot !== undefined, "a pool has blocks");
     if (slot.group !== undefined) events.push(this.removal(slot.group.groupId, slot.block));
     slot.group = group;
@@ -203,37 +242,9 @@ export class EngineProcess {
     return {
       type: "BlockRemoved",
       // A hash of a type that no release sends: nobody can tell which block is gone.
-      block_hashes: [isUnreadable ? true : treeHash(block)],
+      block_hashes: [isUnreadable ? true : wireHash(this.plan.hashing, block)],
       medium: "GPU",
       group_idx: groupId,
     };
   }
-}
-
-function storeEvent(
-  group: SimGroup,
-  leaf: number,
-  hit: number,
-  depth: number,
-  kept: readonly number[],
-): unknown {
-  const path = treePath(leaf);
-  const parent = hit === 0 ? undefined : path[hit - 1];
-  const end = depth - (depth % group.stride);
-  return {
-    type: "BlockStored",
-    block_hashes: kept.map(treeHash),
-    parent_block_hash: parent === undefined ? null : treeHash(parent),
-    token_ids: treeTokens(leaf, hit, end),
-    block_size: group.stride * TREE_BLOCK_TOKENS,
-    lora_id: null,
-    medium: "GPU",
-    lora_name: null,
-    extra_keys: kept.map(() => null),
-    group_idx: group.groupId,
-    kv_cache_spec_kind: group.kind,
-    ...(group.windowTokens === undefined
-      ? {}
-      : { kv_cache_spec_sliding_window: group.windowTokens }),
-  };
 }

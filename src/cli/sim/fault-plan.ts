@@ -4,6 +4,7 @@
  * Refuses: nothing.
  * Does not do: decide when a fault happens (chaos.ts does, with the same randomness).
  */
+import { drawLayout, hasTails, type SimLayout } from "./engine-layout.ts";
 import type { SeededRandomness } from "./seeded-randomness.ts";
 
 /** Faults that come with a rate for each step of the engine. */
@@ -32,13 +33,7 @@ export const RATED_FAULTS = [
 export type RatedFault = (typeof RATED_FAULTS)[number];
 
 /** One seed's plan. Rates are probabilities. */
-export interface FaultPlan {
-  readonly hasSliding: boolean;
-  readonly hasMamba: boolean;
-  /** Blocks of the sliding window that must be held. */
-  readonly windowBlocks: number;
-  /** Only the blocks that a later lookup needs are stored, as vLLM does by default. */
-  readonly isSparse: boolean;
+export interface FaultPlan extends SimLayout {
   /** True = kinds and sizes are learnt from events. */
   readonly isLearnt: boolean;
   readonly poolBlocks: number;
@@ -100,10 +95,14 @@ export function drawPlan(dice: SeededRandomness): FaultPlan {
   const isFaultless = dice.chance(0.05);
   const rate = (most: number, share = 0.4): number =>
     !isFaultless && dice.chance(share) ? most * dice.fraction() : 0;
+  const layout = drawLayout(dice);
+  const isTailed = hasTails(layout);
   const rates = new Map<RatedFault, number>();
   for (const kind of RATED_FAULTS) {
     rates.set(kind, rate(MOST[kind], kind === "removal_unreadable" ? 0.15 : 0.35));
   }
+  // What only a few blocks have must outlast restarts too.
+  if (isTailed) rates.set("bridge_killed", rate(0.2, 0.6));
   const hasReplay = isFaultless || dice.chance(0.8);
   // With a sound replay socket nothing is lost for good, and the end is judged by the strict rule.
   const isReplaySound = dice.chance(0.5);
@@ -111,12 +110,9 @@ export function drawPlan(dice: SeededRandomness): FaultPlan {
   const replayRate = (most: number): number => (isReplaySound ? 0 : rate(most, 0.5));
   return {
     isFaultless,
-    hasSliding: dice.chance(0.6),
-    hasMamba: dice.chance(0.4),
-    windowBlocks: dice.between(2, 3),
-    isSparse: dice.chance(0.5),
+    ...layout,
     isLearnt: dice.chance(0.25),
-    poolBlocks: dice.between(20, 60),
+    poolBlocks: dice.between(20, isTailed ? 150 : 60),
     steps: dice.between(15, 50),
     longestStepMs: dice.pick([20, 200, 1500, 6000]),
     gateways: dice.pick([1, 1, 2, 2, 3]),

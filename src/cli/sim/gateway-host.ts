@@ -80,7 +80,7 @@ export class GatewayHost {
   /** A new process begins. */
   start(): void {
     invariant(this.running === undefined, "one process at a time");
-    const { world, dice, seed } = this.options;
+    const { world, dice, seed, plant } = this.options;
     const timers = new HostTimers(world);
     const gateway = createGateway({
       seed,
@@ -90,6 +90,7 @@ export class GatewayHost {
       indexLimits: LIMITS_OF_INDEX,
       sourceFactory: () => this.source(timers),
     });
+    plant?.gateway?.(gateway);
     this.running = { gateway, timers };
     this.addWorker();
   }
@@ -98,6 +99,7 @@ export class GatewayHost {
   kill(): void {
     const { running } = this;
     if (running === undefined) return;
+    this.count();
     running.gateway.close();
     running.timers.kill();
     this.running = undefined;
@@ -170,6 +172,12 @@ export class GatewayHost {
     return this.running?.gateway.workers()[0]?.lastError === "bridge_protocol";
   }
 
+  /** Adds what the running process counts to the coverage; again only after `start`. */
+  count(): void {
+    const status = this.running?.gateway.workers()[0];
+    this.options.coverage.add("unplaced_found", status?.unplacedFound ?? 0);
+  }
+
   /** Recomputes the invariants. */
   audit(): void {
     this.running?.gateway.audit();
@@ -197,6 +205,7 @@ export class GatewayHost {
     const take = (message: SubscribeResponse): void => {
       const { case: kind } = message.message;
       if (message.message.case === "start") this.started(message, earlierStreams);
+      countUnplaced(message, this.options.coverage);
       note(`${name}: takes ${kind}`);
       handlers.onMessage(message);
       onTaken(this);
@@ -224,4 +233,14 @@ export class GatewayHost {
     if (isResumed) coverage.add("resumes");
     if (earlierStreams > 0) coverage.add("starts_repeated");
   }
+}
+
+/** Messages that name unplaced blocks. */
+function countUnplaced({ message }: SubscribeResponse, coverage: Coverage): void {
+  if (message.case === "snapshotChunk")
+    coverage.add("unplaced_told", message.value.unplaced.length);
+  if (message.case !== "batch") return;
+  const { unplacedStored = [], unplacedRemoved = [] } = message.value.batch ?? {};
+  coverage.add("unplaced_told", unplacedStored.length);
+  coverage.add("unplaced_taken_back", unplacedRemoved.length);
 }

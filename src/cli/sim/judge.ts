@@ -145,6 +145,10 @@ export class Judge {
     }
     const owed = (moment?.answers ?? truth.nothing)[probe] ?? 0;
     if (answer.reusableTokens === owed) coverage.add("answers_equal");
+    if (answer.reusableTokens < owed && !answer.reasons.some((reason) => LOWER.has(reason))) {
+      const at = `${moment?.process}:${moment?.sequence} as ${epoch}:${sequence}`;
+      this.fail(`${describe(gateway, probe, answer)} without doubt, but at ${at} it is ${owed}`);
+    }
     if (answer.reusableTokens <= owed) return;
     if (this.isExcused(epoch)) {
       coverage.add("answers_excused");

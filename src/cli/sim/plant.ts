@@ -5,6 +5,7 @@
  * Does not do: run in any seed that did not ask for a bug.
  */
 import type { RankPipeline, ReplayHandlers, Subscriber } from "@kv-group-bridge/bridge";
+import type { Gateway } from "@kv-group-bridge/gateway";
 import type { SubscribeResponse } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import type { ResumePoint, SequenceNumber } from "@kv-group-bridge/protocol";
 
@@ -20,6 +21,8 @@ export interface PlantedStream {
 export interface Plant {
   /** A bridge's core was made. */
   readonly pipeline?: (pipeline: RankPipeline) => void;
+  /** A gateway was made; it follows nobody yet. */
+  readonly gateway?: (gateway: Gateway) => void;
   /** A subscriber was made. */
   readonly subscriber?: (subscriber: Subscriber) => void;
   /** Where a gateway wants to go on, as the bridge understands it. */

@@ -17,6 +17,14 @@ import {
   trustsEndMarkers,
 } from "./planted-gate-bugs.ts";
 import {
+  keepsClearedUnplaced,
+  keepsFoundBlocks,
+  losesTails,
+  mixesDigests,
+  removesUnplacedLate,
+  trustsTails,
+} from "./planted-hash-bugs.ts";
+import {
   claimsConnection,
   forgetsWithdrawals,
   hidesEpochs,
@@ -38,6 +46,12 @@ export const PLANTED_BUGS = [
   "held_dropped_after_fill",
   "overflow_without_start",
   "loss_untold",
+  "tails_trusted",
+  "unplaced_removed_late",
+  "found_blocks_stay",
+  "cleared_unplaced_stay",
+  "checkpoint_without_tails",
+  "digests_mixed",
 ] as const;
 
 /** One of `PLANTED_BUGS`. */
@@ -74,6 +88,18 @@ export function plantedBug(name: PlantedBug): Plant {
       };
     case "loss_untold":
       return { stream: claimsConnection };
+    case "tails_trusted":
+      return { gateway: trustsTails };
+    case "unplaced_removed_late":
+      return { gateway: removesUnplacedLate };
+    case "found_blocks_stay":
+      return { gateway: keepsFoundBlocks };
+    case "cleared_unplaced_stay":
+      return { gateway: keepsClearedUnplaced };
+    case "checkpoint_without_tails":
+      return { pipeline: losesTails };
+    case "digests_mixed":
+      return { pipeline: mixesDigests };
     default:
       return unreachable(name, "every bug is planted");
   }

@@ -1,6 +1,6 @@
 /**
  * What it is: the small tree of prompts that a simulated engine is asked: every block has two successors.
- * Owns: tokens and hashes of each block. Both are the same in every engine process, as vLLM's default
+ * Owns: tokens and made-up hashes of each block. Both are the same in every engine process, as vLLM's default
  * hash seed makes them.
  * Refuses: nothing.
  * Does not do: know caches.
@@ -52,7 +52,7 @@ export function treePath(block: number): readonly number[] {
   return blockAt(block).path;
 }
 
-/** The engine's hash of the prefix that ends with `block`. */
+/** The made-up hash of the prefix that ends with `block`. */
 export function treeHash(block: number): bigint {
   return blockAt(block).hash;
 }
@@ -64,11 +64,24 @@ export function treeTokens(leaf: number, from: number, to: number): readonly num
     .flatMap((block) => blockAt(block).tokens);
 }
 
+/** The tokens of one block. */
+export function treeTokensOf(block: number): readonly number[] {
+  return blockAt(block).tokens;
+}
+
+/** The block before it; 1 = it begins a prompt. */
+export function treeParent(block: number): number {
+  return blockAt(block).path.at(-2) ?? 1;
+}
+
 /** The `index`-th longest prompt. */
 export function treeLeaf(index: number): number {
   invariant(index >= 0 && index < FIRST_LEAF, "a leaf of the tree");
   return FIRST_LEAF + index;
 }
+
+/** Blocks have numbers below this. */
+export const TREE_BLOCKS = 2 * FIRST_LEAF;
 
 /** How many leaves there are. */
 export const TREE_LEAVES = FIRST_LEAF;

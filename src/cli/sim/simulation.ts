@@ -12,7 +12,7 @@ import { Chaos } from "./chaos.ts";
 import { CheckpointShelf } from "./checkpoint-shelf.ts";
 import { Claims } from "./claims.ts";
 import type { Coverage } from "./coverage.ts";
-import { groupsOf } from "./engine-process.ts";
+import { groupsOf, hasTails, schedulerStride } from "./engine-layout.ts";
 import { Engines } from "./engines.ts";
 import { drawPlan, type FaultPlan, rateOf } from "./fault-plan.ts";
 import { GatewayHost } from "./gateway-host.ts";
@@ -210,6 +210,9 @@ class Simulation {
   }
 
   private end(): void {
+    // What the last checkpoint has is judged too.
+    const { plan, dice } = this;
+    if (hasTails(plan) && !plan.isFaultless && dice.chance(0.8)) this.chaos.strike("bridge_killed");
     this.note("healing");
     this.chaos.heal();
     for (let batches = 0; batches < 4; batches++) {
@@ -259,6 +262,8 @@ class Simulation {
   private count(): void {
     const { coverage } = this.options;
     this.bridge.countAll();
+    for (const gateway of this.gateways) gateway.count();
+    if (this.plan.isFine) coverage.add("seeds_with_fine_hits");
     for (const { published, unreadable, clears } of this.engines.all) {
       coverage.add("batches", published.length);
       coverage.add("removal_unreadable", unreadable);
@@ -279,22 +284,22 @@ function rankZero(): NonNullable<ReturnType<typeof parseDpRank>> {
 
 /** What an operator would state: everything, or the roster alone. */
 function describeEngine(plan: FaultPlan): EngineConfig {
-  const groups = groupsOf(plan).map(({ groupId, kind, stride, windowTokens }) =>
-    plan.isLearnt
-      ? { group_id: groupId }
-      : {
-          group_id: groupId,
-          kind,
-          block_size: stride * TREE_BLOCK_TOKENS,
-          ...(windowTokens === undefined ? {} : { sliding_window: windowTokens }),
-          spec_class: groupId,
-        },
-  );
-  const unit = TREE_BLOCK_TOKENS;
+  const groups = groupsOf(plan).map(({ groupId, kind, stride, windowTokens }) => {
+    const size = { block_size: stride * TREE_BLOCK_TOKENS };
+    // A group whose first store is an entry inside a block seems to have small blocks until it stores a whole one.
+    if (plan.isLearnt) return { group_id: groupId, ...(hasTails(plan) ? size : {}) };
+    return {
+      group_id: groupId,
+      kind,
+      ...size,
+      ...(windowTokens === undefined ? {} : { sliding_window: windowTokens }),
+      spec_class: groupId,
+    };
+  });
   const stated = {
-    scheduler_block_size: plan.hasMamba ? 2 * unit : unit,
-    hash_block_size: unit,
-    fine: false,
+    scheduler_block_size: schedulerStride(groupsOf(plan)) * TREE_BLOCK_TOKENS,
+    hash_block_size: plan.hashing?.unitTokens ?? TREE_BLOCK_TOKENS,
+    fine: plan.isFine,
     lookahead_tokens: 0,
     eagle_bound: "hash_end",
     replay_tokens: 0,

@@ -1,17 +1,12 @@
 /**
  * What it is: what a simulated engine itself would reuse of each probe prompt, after each of its batches.
- * Owns: the probes and the table of answers. It is written from vLLM's lookup rules and shares no line with
- * the index that it judges.
+ * Owns: the probes and the table of answers.
  * Refuses: nothing.
- * Does not do: know bridges or gateways.
+ * Does not do: know bridges or gateways, or the rules of the lookup (engine-lookup.ts does).
  */
 import { invariant } from "@kv-group-bridge/runtime";
-import {
-  type EngineProcess,
-  groupsOf,
-  type PublishedBatch,
-  type SimGroup,
-} from "./engine-process.ts";
+import { EngineLookup } from "./engine-lookup.ts";
+import type { EngineProcess, PublishedBatch } from "./engine-process.ts";
 import type { FaultPlan } from "./fault-plan.ts";
 import {
   TREE_BLOCK_TOKENS,
@@ -34,26 +29,43 @@ export interface Moment {
 }
 
 const PROBES = 6;
+/** The token of a probe after its last block. */
+const LAST_TOKEN = 7;
+
+interface Probe {
+  readonly path: readonly number[];
+  /** Blocks that may count: vLLM computes at least the last token. */
+  readonly bound: number;
+}
 
 /** The table. */
 export class TrueAnswers {
-  /** Prompts that are asked; each longer than the deepest block, so that all of it may count. */
+  /** Prompts that are asked. */
   readonly prompts: readonly Uint32Array[];
   /** The answers of an empty cache. */
   readonly nothing: ProbeAnswers;
   private readonly leaves: readonly number[];
-  private readonly groups: readonly SimGroup[];
-  private readonly windowBlocks: number;
+  private readonly probes: readonly Probe[];
+  private readonly lookup: EngineLookup;
   private readonly byStamp = new Map<number, Moment>();
   private readonly held = new Set<number>();
 
   constructor(plan: FaultPlan, dice: SeededRandomness) {
-    this.groups = groupsOf(plan);
-    this.windowBlocks = Math.ceil((plan.windowBlocks * TREE_BLOCK_TOKENS - 1) / TREE_BLOCK_TOKENS);
+    this.lookup = new EngineLookup(plan);
     this.leaves = Array.from({ length: PROBES }, () => treeLeaf(dice.below(TREE_LEAVES)));
-    this.prompts = this.leaves.map((leaf) =>
-      Uint32Array.from([...treeTokens(leaf, 0, TREE_DEPTH), 7]),
-    );
+    // Where hits end inside blocks, it matters where a prompt ends.
+    const ends = this.leaves.map(() => ({
+      depth: plan.fullStride > 1 && dice.chance(0.5) ? dice.between(2, TREE_DEPTH) : TREE_DEPTH,
+      isLonger: plan.fullStride === 1 || dice.chance(0.7),
+    }));
+    this.prompts = this.leaves.map((leaf, probe) => {
+      const { depth = TREE_DEPTH, isLonger = true } = ends[probe] ?? {};
+      return Uint32Array.from([...treeTokens(leaf, 0, depth), ...(isLonger ? [LAST_TOKEN] : [])]);
+    });
+    this.probes = this.leaves.map((leaf, probe) => ({
+      path: treePath(leaf),
+      bound: Math.floor(((this.prompts[probe]?.length ?? 0) - 1) / TREE_BLOCK_TOKENS),
+    }));
     this.nothing = this.leaves.map(() => 0);
   }
 
@@ -66,7 +78,7 @@ export class TrueAnswers {
   /** Notes what the process answers after a batch that it has just published. */
   note(process: EngineProcess, batch: PublishedBatch): Moment {
     process.held(this.held);
-    const answers = this.leaves.map((leaf) => this.lookUp(treePath(leaf)));
+    const answers = this.probes.map((probe) => this.lookUp(probe));
     const moment = { process: process.id, sequence: batch.sequence, answers };
     invariant(!this.byStamp.has(batch.timestampSeconds), "every batch has its own time stamp");
     this.byStamp.set(batch.timestampSeconds, moment);
@@ -78,22 +90,11 @@ export class TrueAnswers {
     return this.byStamp.get(timestampSeconds);
   }
 
-  private lookUp(path: readonly number[]): number {
-    for (let depth = TREE_DEPTH; depth > 0; depth--) {
-      if (this.groups.every((group) => this.resumes(group, path, depth))) {
-        return depth * TREE_BLOCK_TOKENS;
-      }
-    }
-    return 0;
-  }
-
-  /** Whether a group can go on after the first `depth` blocks. */
-  private resumes(group: SimGroup, path: readonly number[], depth: number): boolean {
-    const isHeld = (position: number): boolean =>
-      this.held.has(group.groupId * 1000 + (path[position - 1] ?? 0));
-    if (group.kind === "mamba") return depth % group.stride === 0 && isHeld(depth);
-    const needed = group.kind === "sliding_window" ? Math.min(depth, this.windowBlocks) : depth;
-    for (let back = 0; back < needed; back++) if (!isHeld(depth - back)) return false;
-    return true;
+  private lookUp({ path, bound }: Probe): number {
+    const depth = this.lookup.reusable(
+      ({ groupId }, end) => this.held.has(groupId * 1000 + (path[end - 1] ?? 0)),
+      bound,
+    );
+    return depth * TREE_BLOCK_TOKENS;
   }
 }

@@ -38,15 +38,15 @@ export class Recording {
     this.engine = engine;
   }
 
-  /** Reads `test/fixtures/traces/<name>.jsonl.gz`. */
-  static async open(name: string): Promise<Recording> {
+  /** Reads `test/fixtures/traces/<name>.jsonl.gz`, so many batches of it at most. */
+  static async open(name: string, batches = BATCHES): Promise<Recording> {
     const file = join(FOLDER, `${name}.jsonl.gz`);
     const trace = await openTrace(file);
     const recording = new Recording(file, trace.engine);
     for await (const entry of trace.entries) {
       if (entry.type === "restart") throw new Error(`${name} has restarts`);
       const at = recording.frames.length;
-      if (entry.type === "frame" && at === BATCHES) break;
+      if (entry.type === "frame" && at === batches) break;
       if (entry.type === "frame") recording.frames.push(entry.frames);
       else recording.lookups.set(at, [...(recording.lookups.get(at) ?? []), entry]);
     }

@@ -53,6 +53,14 @@ describe("facts are learnt from stores", () => {
     expect(facts.blockSizeTokens(group(0))).toBe(8);
   });
 
+  test("a proven hash unit counts as if it were stated", () => {
+    const facts = new EngineFacts(UNSTATED_ENGINE);
+    facts.learn(stored([1], span(1, 8), { kind: "mamba", blockSizeTokens: 8 }), group(0), true);
+    facts.learn(stored([1], span(1, 4), { kind: "sliding_window" }), group(1), true);
+    expect(facts.describe()).toMatchObject({ hashBlockSizeTokens: 4, isFine: true });
+    expect(facts.describe(2)).toMatchObject({ hashBlockSizeTokens: 2, isFine: false });
+  });
+
   test("another kind or window contradicts, and the first one stays", () => {
     const facts = new EngineFacts(UNSTATED_ENGINE);
     const window = stored([1], span(1, 4), { kind: "sliding_window", windowTokens: 9 });

@@ -6,6 +6,7 @@ import {
   assess,
   LAYOUT_REASONS,
   type ViewFacts,
+  withUnplacedBlocks,
 } from "../../../src/gateway/dist/answer.js";
 import { engineDescriptionFromWire } from "../../../src/protocol/dist/index.js";
 import { type EngineInit, FULL_4, FULL_GROUP, type GroupInit } from "./messages.ts";
@@ -98,6 +99,18 @@ test("unknown > stale > assumed > lower_bound > exact, and every reason is told 
     state: "unknown",
     reasons: ["no_groups", "silent", "roster_incomplete", "incomplete"],
   });
+});
+
+test("of a query that cannot be hashed an exact answer is a lower bound, and others keep their state", () => {
+  for (const [facts, state, reasons] of [
+    [{}, "lower_bound", ["unplaced_blocks"]],
+    [{ hasUnplacedBlocks: true }, "lower_bound", ["unplaced_blocks"]],
+    [{ isLimited: true }, "lower_bound", ["unplaced_blocks", "limit_reached"]],
+    [{ isEngineConnected: false }, "stale", ["engine_disconnected", "unplaced_blocks"]],
+  ] as const) {
+    const before = assess({ ...GOOD, ...facts }, undefined, "zero");
+    expect(withUnplacedBlocks(before)).toEqual({ state, reasons });
+  }
 });
 
 test("every layout reason is an answer reason, and no reason stands twice", () => {

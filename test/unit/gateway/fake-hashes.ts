@@ -29,6 +29,28 @@ const NO_PROMPT: HashedPrompt = {
   items: [],
 };
 
+/** The hash of a block that ends there, whatever can be computed by others. */
+export function fakeHash(
+  { rootDigest, loraPaths }: HashScheme,
+  lookaheadTokens: number,
+  prompt: HashedPrompt,
+  endTokens: number,
+): string {
+  const hashedTo = endTokens + lookaheadTokens;
+  const lora =
+    prompt.loraName === undefined ? [] : [prompt.loraName, loraPaths.get(prompt.loraName)];
+  const items = prompt.items.filter(({ offset }) => offset < hashedTo);
+  const parts = [
+    rootDigest,
+    lora,
+    prompt.cacheSalt ?? "",
+    items.map(({ identifier, offset }) => [identifier, offset]),
+    Array.from(prompt.tokens).slice(0, hashedTo),
+    endTokens,
+  ];
+  return createHash("sha256").update(JSON.stringify(parts)).digest("binary");
+}
+
 /** See the file header. */
 export class FakeHashes implements PromptHashReader {
   reachTokens = 0;
@@ -45,26 +67,9 @@ export class FakeHashes implements PromptHashReader {
     this.lookaheadTokens = lookaheadTokens;
   }
 
-  /** The hash of a block that ends there, whatever can be computed by others. */
-  static hash(
-    { rootDigest, loraPaths }: HashScheme,
-    lookaheadTokens: number,
-    prompt: HashedPrompt,
-    endTokens: number,
-  ): string {
-    const hashedTo = endTokens + lookaheadTokens;
-    const lora =
-      prompt.loraName === undefined ? [] : [prompt.loraName, loraPaths.get(prompt.loraName)];
-    const items = prompt.items.filter(({ offset }) => offset < hashedTo);
-    const parts = [
-      rootDigest,
-      lora,
-      prompt.cacheSalt ?? "",
-      items.map(({ identifier, offset }) => [identifier, offset]),
-      Array.from(prompt.tokens).slice(0, hashedTo),
-      endTokens,
-    ];
-    return createHash("sha256").update(JSON.stringify(parts)).digest("binary");
+  /** Tokens of the prompt that is held. */
+  get heldTokens(): number {
+    return this.prompt.tokens.length;
   }
 
   reset(prompt: HashedPrompt): void {
@@ -92,6 +97,6 @@ export class FakeHashes implements PromptHashReader {
     if (!isSound) throw new RangeError("ends ascend, in units and within reach");
     this.lastEnd = endTokens;
     this.digests++;
-    return FakeHashes.hash(this.scheme, this.lookaheadTokens, this.prompt, endTokens);
+    return fakeHash(this.scheme, this.lookaheadTokens, this.prompt, endTokens);
   }
 }

@@ -51,6 +51,22 @@ test("items ascend strictly by offset, inside the prompt, with an identifier", (
   );
 });
 
+test("an item's length is a number of tokens that fits into a prompt; absent and 0 say nothing", () => {
+  const most = LIMITS.promptTokens.value;
+  const codeOfLength = (length: number | undefined) =>
+    codeOf({
+      tokens: tokensTo(10),
+      multimodalItems: [{ identifier: "image", offset: 4, length }],
+    });
+  for (const length of [undefined, 0, 1, 6, most - 4]) expect(codeOfLength(length)).toBe("");
+  for (const length of [-1, 1.5, Number.NaN, 2 ** 32]) {
+    expect(codeOfLength(length)).toBe("prompt_invalid: multimodalItems: length is not uint32");
+  }
+  for (const length of [most - 3, 2 ** 32 - 1]) {
+    expect(codeOfLength(length)).toBe("prompt_invalid: multimodalItems: ends beyond any prompt");
+  }
+});
+
 test("names and salts are short texts, and never shown", () => {
   const long = "s".repeat(LIMITS.textBytes.value + 1);
   expect(codeOf({ tokens: [], cacheSalt: long })).toBe("prompt_invalid: cacheSalt: too long");

@@ -60,6 +60,17 @@ test("the start of a stream that goes on has the present facts", () => {
   expect(bench.view.resumePoint?.instance).toBe(99n);
 });
 
+test("the start of a stream that goes on takes no doubt away: batches do", () => {
+  const bench = asked();
+  const doubtful = { completeness: Completeness.INCOMPLETE, unplacedBlocks: 2n };
+  expect(bench.take(resumed(doubtful))).toEqual([""]);
+  bench.view.beginStream();
+  expect(bench.take(resumed())).toEqual([""]);
+  expect(bench.view).toMatchObject({ isComplete: false, hasUnplacedBlocks: true });
+  expect(bench.take(batch(2))).toEqual([""]);
+  expect(bench.view).toMatchObject({ isComplete: true, hasUnplacedBlocks: false });
+});
+
 for (const [name, more] of [
   ["an older cursor", { cursor: { epoch: 7n, sequenceNumber: 0n } }],
   ["a later cursor", { cursor: { epoch: 7n, sequenceNumber: 2n } }],

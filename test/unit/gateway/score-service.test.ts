@@ -6,6 +6,7 @@ import { scoreService } from "../../../src/gateway/dist/score-service.js";
 import { LIMITS } from "../../../src/protocol/dist/index.js";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 import { batch, FULL_4, HandBridge, keysAt, liveWith, SEED, store, tokensTo } from "./messages.ts";
+import { batchWith, realHash, unplaced, withScheme } from "./unplaced-messages.ts";
 
 function bench() {
   const clock = new VirtualClock();
@@ -77,6 +78,24 @@ test("with explain every rank tells its groups", async () => {
     kind: "full_attention",
     reusableTokensAlone: 8,
   });
+});
+
+test("an item's length lets blocks behind it be found; 0 is none; ListWorkers counts what waits", async () => {
+  const { client, bridges } = bench();
+  const item = { identifier: "image", offset: 1, length: 2 };
+  const prompt = { tokens: tokensTo(9), multimodalItems: [item] };
+  bridges.a.send(liveWith([], withScheme()));
+  bridges.a.send([batchWith(0, { stored: [unplaced(prompt, [4, 8], { hashOf: realHash })] })]);
+  const ask = async (length: number) => {
+    const multimodalItems = [{ ...item, length }];
+    const { scores } = await client.score({ tokenIds, multimodalItems, workers: ["a"] });
+    const [rank] = (await client.listWorkers({})).ranks;
+    const { reusableTokens, reasons } = scores[0] ?? {};
+    return [reusableTokens, reasons, rank?.unplacedBlocks, rank?.unplacedFound];
+  };
+  expect(await ask(0)).toEqual([0, ["unplaced_blocks"], 2n, 0n]);
+  expect(await ask(2)).toEqual([8, [], 0n, 2n]);
+  expect(await ask(0)).toEqual([8, [], 0n, 2n]);
 });
 
 test("an empty prompt scores 0 everywhere", async () => {

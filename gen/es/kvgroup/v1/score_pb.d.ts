@@ -321,6 +321,20 @@ export declare type RankState = Message<"kvgroup.v1.RankState"> & {
    * @generated from field: repeated string reasons = 9;
    */
   reasons: string[];
+
+  /**
+   * Blocks that the bridge told without a place, and that no query has found yet.
+   *
+   * @generated from field: uint64 unplaced_blocks = 10;
+   */
+  unplacedBlocks: bigint;
+
+  /**
+   * Such blocks that queries found since the last start that did not go on; a total.
+   *
+   * @generated from field: uint64 unplaced_found = 11;
+   */
+  unplacedFound: bigint;
 };
 
 /**

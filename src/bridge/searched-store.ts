@@ -1,0 +1,73 @@
+/**
+ * What it is: a store as the search for an engine's way to hash sees it: its hashes' form, and what they may cover.
+ * Owns: nothing.
+ * Refuses: a store without a hash.
+ * Does not do: hash.
+ */
+import type { PublishedForm } from "@kv-group-bridge/engine-hash";
+import type { ExtraKeyForm } from "@kv-group-bridge/protocol";
+import { type SpanInputs, spanInputs } from "./span-inputs.ts";
+import type { StoreEvent } from "./vllm-event.ts";
+
+/** A store as the search sees it. */
+export interface SearchedStore {
+  readonly event: StoreEvent;
+  readonly form: PublishedForm;
+  /** L. */
+  readonly lookaheadTokens: number;
+  /** Forms of extra keys worth trying; one, whichever, for a store with nothing but tokens. */
+  readonly extraKeyForms: readonly ExtraKeyForm[];
+  /** What is hashed beside tokens, under a form and unit; undefined = it is not known. */
+  readonly inputs: (extraKeyForm: ExtraKeyForm, unitTokens: number) => SpanInputs | undefined;
+}
+
+/** Bytes of a hash that is published as an integer. */
+export const INTEGER_BYTES = 8;
+
+/** For a store with nothing but tokens the form makes no difference. */
+const ONE_FORM: readonly ExtraKeyForm[] = ["tagged"];
+const BOTH_FORMS: readonly ExtraKeyForm[] = ["tagged", "untagged"];
+/** Where a span below a parent begins is not known; far enough for every image that began before it. */
+const SOMEWHERE_TOKENS = 2 ** 30;
+
+/** A store for the search; undefined = it has no hash. `loraPath` gives the path of an adapter, where it is known. */
+export function searchedStore(
+  event: StoreEvent,
+  lookaheadTokens: number,
+  loraPath: (loraName: string) => string | undefined,
+): SearchedStore | undefined {
+  const form = publishedFormOf(event);
+  if (form === undefined) return undefined;
+  const { loraName } = event;
+  const context = {
+    startTokens: event.parent === undefined ? 0 : SOMEWHERE_TOKENS,
+    lookaheadTokens,
+    loraPath: loraName === undefined ? undefined : loraPath(loraName),
+    assumedSalt: undefined,
+  };
+  return {
+    event,
+    form,
+    lookaheadTokens,
+    extraKeyForms: isPlainSpan(event) ? ONE_FORM : BOTH_FORMS,
+    inputs: (extraKeyForm, unitTokens) =>
+      spanInputs(event, { ...context, form: extraKeyForm, unitTokens }),
+  };
+}
+
+/** The form in which an event publishes hashes; undefined = it has none. */
+export function publishedFormOf(event: StoreEvent): PublishedForm | undefined {
+  const hash = event.hashes[0] ?? event.parent;
+  if (hash === undefined) return undefined;
+  return hash.length === INTEGER_BYTES ? "integer" : "bytes";
+}
+
+/** Something beside tokens is published of a block. */
+export function hasExtraKeys(event: StoreEvent): boolean {
+  return event.extraKeys?.some((keys) => keys !== undefined) ?? false;
+}
+
+/** Nothing but tokens is hashed, as far as the event says. */
+export function isPlainSpan(event: StoreEvent): boolean {
+  return event.loraName === undefined && event.loraId === undefined && !hasExtraKeys(event);
+}
