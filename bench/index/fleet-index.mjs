@@ -1,14 +1,14 @@
 // What it is: times and memory of the prefix index alone on workload W1: queries with and without hashing, apply, removal,
-// growth, holes, one prompt to many depths. Run: node bench/fleet-index.mjs [workers [variant [rows]]] (after a build), rows being
+// growth, holes, one prompt to many depths. Run: node bench/index/fleet-index.mjs [workers [variant [rows]]] (after a build), rows being
 // some of apply,query,holes,removal,depths,pinned. `--index=path` takes another build of the package.
 // Owns: nothing. Answers are checked against the workload's lists before anything is timed.
 // Refuses: answers that differ.
 // Does not do: compare with other programs. Times on a busy machine say little: compare minima of one run.
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import { KeyedHasher, PLAIN, PrefixState } from "../src/protocol/dist/index.js";
-import { BLOCK_TOKENS, check, KEY_SEED, keysOf, layoutOf, OnePrompt } from "./workloads/fleet.mjs";
-import { Pinned } from "./workloads/pinned.mjs";
+import { KeyedHasher, PLAIN, PrefixState } from "../../src/protocol/dist/index.js";
+import { BLOCK_TOKENS, check, KEY_SEED, keysOf, layoutOf, OnePrompt } from "../workloads/fleet.mjs";
+import { Pinned } from "../workloads/pinned.mjs";
 
 const plain = process.argv.slice(2).filter((text) => !text.startsWith("--"));
 const option = process.argv.find((text) => text.startsWith("--index="));
@@ -16,7 +16,7 @@ const WORKERS = Number(plain[0] ?? 1000);
 const VARIANT = plain[1] ?? "b";
 const ROWS = (plain[2] ?? "apply,query,holes,removal,depths").split(",");
 const QUERIES = Number(process.env.QUERIES ?? 300);
-const path = option?.slice(8) ?? resolve(import.meta.dirname, "../src/prefix-index/dist/index.js");
+const path = option?.slice(8) ?? resolve(import.meta.dirname, "../../src/prefix-index/dist/index.js");
 const { PrefixIndex, ScoreBuffer } = await import(pathToFileURL(path).href);
 const root = new KeyedHasher(KEY_SEED).rootWords(PLAIN);
 
