@@ -16,7 +16,8 @@ const WORKERS = Number(plain[0] ?? 1000);
 const VARIANT = plain[1] ?? "b";
 const ROWS = (plain[2] ?? "apply,query,holes,removal,depths").split(",");
 const QUERIES = Number(process.env.QUERIES ?? 300);
-const path = option?.slice(8) ?? resolve(import.meta.dirname, "../../src/prefix-index/dist/index.js");
+const path =
+  option?.slice(8) ?? resolve(import.meta.dirname, "../../src/prefix-index/dist/index.js");
 const { PrefixIndex, ScoreBuffer } = await import(pathToFileURL(path).href);
 const root = new KeyedHasher(KEY_SEED).rootWords(PLAIN);
 
