@@ -70,6 +70,7 @@ function store({ index, rank, media, counts }: ApplyTarget, event: KvGroupEvent)
     event.prefixKeys,
     event.endTokens,
     event.blockSize,
+    event.parentPrefixKey,
   );
   const refused = blocks - outcome.stored - outcome.alreadyHeld;
   counts.storedBlocks += outcome.stored;

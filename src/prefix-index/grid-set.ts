@@ -17,8 +17,8 @@ export class GridSet {
   private readonly lookaheads: number[] = [];
   private readonly users: number[] = [];
   private readonly next: number[] = [];
-  /** 1 for each grid that has the position of the last `advance`. */
-  readonly isDue: number[] = [];
+  /** Every grid's positions are among this one's: the step of the union, or 0 when there is none. */
+  unionStepTokens = 0;
 
   /** The id of a grid, with one user more. */
   acquire(hashBlockSizeTokens: number, lookaheadTokens: number): number {
@@ -39,7 +39,7 @@ export class GridSet {
     this.lookaheads[id] = lookaheadTokens;
     this.users[id] = 1;
     this.next[id] = 0;
-    this.isDue[id] = 0;
+    this.findUnion();
     return id;
   }
 
@@ -47,7 +47,7 @@ export class GridSet {
   release(id: number): void {
     invariant(this.usersOf(id) > 0, "a released grid has a user");
     this.users[id] = this.usersOf(id) - 1;
-    this.isDue[id] = 0;
+    this.findUnion();
   }
 
   /** How many ranks use a grid; 0 for an unknown id. */
@@ -55,32 +55,76 @@ export class GridSet {
     return this.users[id] ?? 0;
   }
 
-  /** Starts a walk over all grids, or over one when `only` is not -1. */
-  restart(only: number): void {
+  /**
+   * Starts a walk over all grids, or over one when `only` is not -1. Returns the distance from each
+   * position to the next, or 0 when it varies.
+   */
+  restart(only: number): number {
     for (let id = 0; id < this.users.length; id++) {
       const isWalked = this.users[id] !== 0 && (only === -1 || only === id);
       const first = (this.hashBlocks[id] as number) + (this.lookaheads[id] as number);
       this.next[id] = isWalked ? first : NEVER;
     }
+    return only === -1 ? this.unionStepTokens : this.unitOf(only);
   }
 
-  /**
-   * Moves to the next position of the union and marks the grids that have it; beyond every prompt
-   * without grids.
-   */
+  /** Moves to the next position of the union; beyond every prompt without grids. */
   advance(): number {
-    const { next, isDue, hashBlocks } = this;
+    const { next, hashBlocks } = this;
     let position = NEVER;
     for (let id = 0; id < next.length; id++) {
-      const candidate = next[id] as number;
+      const candidate = next[id] ?? NEVER;
       if (candidate < position) position = candidate;
     }
+    if (position === NEVER) return NEVER;
     for (let id = 0; id < next.length; id++) {
-      isDue[id] = 0;
-      if (next[id] !== position || position === NEVER) continue;
-      isDue[id] = 1;
-      next[id] = position + (hashBlocks[id] as number);
+      if (next[id] === position) next[id] = position + (hashBlocks[id] ?? NEVER);
     }
     return position;
+  }
+
+  /** Moves all grids beyond a position; for a walk that went on by itself. */
+  skipTo(positionTokens: number): void {
+    const { next, hashBlocks } = this;
+    for (let id = 0; id < next.length; id++) {
+      const from = next[id] ?? NEVER;
+      const unit = hashBlocks[id] ?? NEVER;
+      if (from <= positionTokens) {
+        next[id] = from + Math.floor((positionTokens - from) / unit) * unit + unit;
+      }
+    }
+  }
+
+  /** Bounds for reading: grid ids are below it. */
+  get size(): number {
+    return this.users.length;
+  }
+
+  /** Whether the ends of a grid's ranks at first, first + step ... are all on the grid. */
+  isOn(id: number, firstPositionTokens: number, stepTokens: number): boolean {
+    const unit = this.hashBlocks[id] ?? NEVER;
+    const first = firstPositionTokens - (this.lookaheads[id] ?? 0);
+    return first % unit === 0 && stepTokens % unit === 0;
+  }
+
+  /** H of a grid in tokens. */
+  unitOf(id: number): number {
+    return this.hashBlocks[id] ?? NEVER;
+  }
+
+  private findUnion(): void {
+    let finest = -1;
+    for (let id = 0; id < this.users.length; id++) {
+      if (this.users[id] === 0) continue;
+      if (finest === -1 || this.unitOf(id) < this.unitOf(finest)) finest = id;
+    }
+    this.unionStepTokens = finest === -1 ? 0 : this.unitOf(finest);
+    for (let id = 0; id < this.users.length; id++) {
+      if (this.users[id] === 0) continue;
+      const isPart =
+        this.lookaheads[id] === this.lookaheads[finest] &&
+        this.unitOf(id) % this.unitOf(finest) === 0;
+      if (!isPart) this.unionStepTokens = 0;
+    }
   }
 }

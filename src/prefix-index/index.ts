@@ -6,19 +6,19 @@
  */
 export { checkRankLayout, MAX_GROUPS, MAX_POSITION_TOKENS } from "./check-rank-layout.ts";
 export { type CompiledLayout, compileLayout, type LookupClass } from "./compiled-layout.ts";
-export { type EndList, GrowingEndList } from "./end-list.ts";
-export type { RemoveOutcome, StoreOutcome } from "./entries.ts";
-export { MEDIA_COUNT } from "./holder-arena.ts";
+export { EndRuns } from "./end-runs.ts";
 export { MAX_NODES } from "./key-table.ts";
 export type { GroupLayout, RankLayout, ReuseRule } from "./layout.ts";
+export type { RemoveOutcome, StoreOutcome } from "./outcomes.ts";
 export { ALL, PrefixIndex, type PrefixIndexLimits } from "./prefix-index.ts";
 export { MAX_RANKS } from "./rank-roster.ts";
 export type { RankHandle } from "./rank-state.ts";
+export { MEDIA_COUNT } from "./record.ts";
 export {
+  closeGroup,
   computeOwnPosition,
   computeReuse,
   type ReuseResult,
-  ReuseScratch,
 } from "./reuse-rules.ts";
 export { GroupPositions, ScoreBuffer } from "./score-buffer.ts";
 export type { PrefixKeyReader } from "./score-walk.ts";

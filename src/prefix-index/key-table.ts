@@ -1,163 +1,185 @@
 /**
- * What it is: 64-bit prefix key -> dense node id, by open addressing over typed arrays.
- * Owns: slots of two words (low half of the key, id + 1), the keys by id, the free ids. Load <=
- * 0.6; no tombstones: a deletion shifts the rest of its run back. Never shrinks.
- * Refuses: more than MAX_NODES keys, a key twice, an id that is not in use (all our bugs).
- * Does not do: mix bits. Keys come from a keyed pseudo-random function, so their low bits are the
- * address.
+ * What it is: 64-bit prefix key -> node, by open addressing in segments.
+ * Owns: per segment slots of two words (low half of the key, node + 1). A segment grows by a quarter
+ * at a load of 0.78 and shrinks below 0.6, on its own: no operation copies the whole table.
+ * No tombstones: a deletion shifts the rest of its run back.
+ * Refuses: deleting a key that is not there (our bug).
+ * Does not do: keep the keys (the pages do); mix bits. Keys come from a keyed pseudo-random
+ * function, so the high half names the segment and the low half the address.
  */
 import { invariant } from "@kv-group-bridge/runtime";
+import { baseOf, type PageStore } from "./page-store.ts";
+import { chunkAt, word } from "./words.ts";
 
-/** Most nodes of one index: a node id and a medium fit into 32 bits. */
+/** Most nodes of one index; even with one node a page, page numbers fit into 28 bits. */
 export const MAX_NODES = 0x0fff_ffff;
 
-const FIRST_SLOTS = 64;
+const SEGMENT_SHIFT = 24;
+const SEGMENTS = 1 << (32 - SEGMENT_SHIFT);
+const FIRST_SLOTS = 8;
+const MOST_LOAD = 0.78;
+const LEAST_LOAD = 0.6;
+const MIDDLE_LOAD = 0.69;
+const TO_UNIT = 2 ** -32;
 
-/** Keys and their ids. Ids are dense: a freed id is used again before a new one is made. */
+/** The keys of one index and their nodes. */
 export class KeyTable {
-  private slots = new Uint32Array(FIRST_SLOTS * 2);
-  private slotMask = FIRST_SLOTS - 1;
-  private lows = new Uint32Array(FIRST_SLOTS);
-  private highs = new Uint32Array(FIRST_SLOTS);
-  /** Stack of free ids. */
-  private freeIds = new Uint32Array(FIRST_SLOTS);
-  private freeCount = 0;
+  private readonly segments: Int32Array[] = [];
+  private readonly counts = new Int32Array(SEGMENTS);
+  private readonly pages: PageStore;
+  /** Slots of all segments. */
+  private slotCount = 0;
   /** Keys held now. */
   count = 0;
-  /** Ids below this bound have been in use. */
-  idBound = 0;
 
-  /** The id of a key, or -1. Both halves are uint32. */
+  constructor(pages: PageStore) {
+    this.pages = pages;
+    for (let i = 0; i < SEGMENTS; i++) this.segments.push(this.makeSlots(FIRST_SLOTS));
+  }
+
+  /** The node of a key, or -1. Both halves are signed 32-bit patterns. */
   find(low: number, high: number): number {
-    const { slots, slotMask, highs } = this;
-    let slot = low & slotMask;
-    let entry = slots[slot * 2 + 1] as number;
-    while (entry !== 0) {
-      if (slots[slot * 2] === low && highs[entry - 1] === high) return entry - 1;
-      slot = (slot + 1) & slotMask;
-      entry = slots[slot * 2 + 1] as number;
-    }
-    return -1;
-  }
-
-  /**
-   * Adds a key that `find` does not know; returns its id. Amortised O(1); a growth rehashes all
-   * keys.
-   */
-  insert(low: number, high: number): number {
-    invariant(this.count < MAX_NODES, "the key table has room");
-    if ((this.count + 1) * 5 > (this.slotMask + 1) * 3) this.growSlots();
-    const id = this.takeId();
-    this.lows[id] = low;
-    this.highs[id] = high;
-    this.place(low, id + 1);
-    this.count += 1;
-    return id;
-  }
-
-  /** Forgets the key of an id in use. */
-  delete(id: number): void {
-    invariant(id < this.idBound && this.count > 0, "a deleted id was in use");
-    const { slots, slotMask } = this;
-    let hole = (this.lows[id] as number) & slotMask;
-    while (slots[hole * 2 + 1] !== id + 1) {
-      invariant(slots[hole * 2 + 1] !== 0, "an id in use is in the table");
-      hole = (hole + 1) & slotMask;
-    }
-    let slot = (hole + 1) & slotMask;
-    let entry = slots[slot * 2 + 1] as number;
-    while (entry !== 0) {
-      const low = slots[slot * 2] as number;
-      // The entry may move back unless its home lies behind the hole.
-      if (((slot - low) & slotMask) >= ((slot - hole) & slotMask)) {
-        slots[hole * 2] = low;
-        slots[hole * 2 + 1] = entry;
-        hole = slot;
+    const slots = chunkAt(this.segments, high >>> SEGMENT_SHIFT);
+    const { chunks } = this.pages;
+    const bound = slots.length;
+    let at = homeOf(low, bound);
+    for (;;) {
+      const entry = word(slots, at + 1);
+      if (entry === 0) return -1;
+      if (word(slots, at) === low) {
+        const node = entry - 1;
+        const chunk = chunkAt(chunks, node >>> 12);
+        if (word(chunk, baseOf(node >>> 3) + (node & 7) * 2 + 1) === high) return node;
       }
-      slot = (slot + 1) & slotMask;
-      entry = slots[slot * 2 + 1] as number;
+      at += 2;
+      if (at === bound) at = 0;
     }
-    slots[hole * 2 + 1] = 0;
-    this.releaseId(id);
+  }
+
+  /** Adds a key that `find` does not know. */
+  insert(low: number, high: number, node: number): void {
+    const segment = high >>> SEGMENT_SHIFT;
+    const count = word(this.counts, segment) + 1;
+    const present = chunkAt(this.segments, segment).length / 2;
+    if (count > present * MOST_LOAD) this.resize(segment, present + (present >>> 2));
+    place(chunkAt(this.segments, segment), low, node + 1);
+    this.counts[segment] = count;
+    this.count += 1;
+  }
+
+  /** Gives a known key another node. */
+  move(low: number, high: number, from: number, to: number): void {
+    const slots = chunkAt(this.segments, high >>> SEGMENT_SHIFT);
+    slots[slotOf(slots, low, from) + 1] = to + 1;
+  }
+
+  /** Forgets a key. */
+  delete(low: number, high: number, node: number): void {
+    const segment = high >>> SEGMENT_SHIFT;
+    const slots = chunkAt(this.segments, segment);
+    const bound = slots.length;
+    let hole = slotOf(slots, low, node);
+    let at = hole;
+    for (;;) {
+      at += 2;
+      if (at === bound) at = 0;
+      const entry = word(slots, at + 1);
+      if (entry === 0) break;
+      const other = word(slots, at);
+      const home = homeOf(other, bound);
+      // An entry may move to the hole when the hole lies between its home and its slot.
+      if (distance(home, at, bound) < distance(hole, at, bound)) continue;
+      slots[hole] = other;
+      slots[hole + 1] = entry;
+      hole = at;
+    }
+    slots[hole + 1] = 0;
+    const count = word(this.counts, segment) - 1;
+    this.counts[segment] = count;
     this.count -= 1;
+    const present = bound / 2;
+    if (present > FIRST_SLOTS && count < present * LEAST_LOAD) {
+      this.resize(segment, Math.max(FIRST_SLOTS, Math.ceil(count / MIDDLE_LOAD)));
+    }
   }
 
-  /** Bytes of all arrays. */
+  /** Bytes of all segments. */
   get sizeBytes(): number {
-    return (
-      this.slots.byteLength + this.lows.byteLength + this.highs.byteLength + this.freeIds.byteLength
-    );
+    return this.slotCount * 8;
   }
 
-  /** Checks every slot and returns 1 for each id in use. Allocates; for tests and checkpoints. */
-  audit(): Uint8Array {
-    const used = new Uint8Array(this.idBound);
+  /** Checks that every slot is found and counted. For tests and checkpoints. */
+  audit(): void {
     let seen = 0;
-    for (let slot = 0; slot <= this.slotMask; slot++) {
-      const entry = this.slots[slot * 2 + 1] ?? 0;
-      if (entry === 0) continue;
-      const id = entry - 1;
-      invariant(id < this.idBound && used[id] === 0, "an id stands in one slot");
-      invariant(this.slots[slot * 2] === this.lows[id], "a slot has its key's low half");
-      invariant(this.find(this.lows[id] ?? 0, this.highs[id] ?? 0) === id, "a key is found");
-      used[id] = 1;
-      seen += 1;
+    let slotCount = 0;
+    for (const [segment, slots] of this.segments.entries()) {
+      let count = 0;
+      slotCount += slots.length / 2;
+      for (let at = 0; at < slots.length; at += 2) {
+        const entry = word(slots, at + 1);
+        if (entry === 0) continue;
+        count += 1;
+        const node = entry - 1;
+        const field = (node & 7) * 2;
+        const low = this.pages.get(node >>> 3, field);
+        const high = this.pages.get(node >>> 3, field + 1);
+        invariant(low === word(slots, at), "a slot has its key's low half");
+        invariant(high >>> SEGMENT_SHIFT === segment, "a key is in its segment");
+        invariant(this.find(low, high) === node, "a key is found");
+      }
+      invariant(count === word(this.counts, segment), "a segment counts its keys");
+      invariant(count < slots.length / 2, "a segment has an empty slot");
+      seen += count;
     }
     invariant(seen === this.count, "the key count is right");
-    invariant(seen * 5 <= (this.slotMask + 1) * 3, "the load is at most 0.6");
-    invariant(seen + this.freeCount === this.idBound, "every other id is free");
-    const free = new Uint8Array(this.idBound);
-    for (let i = 0; i < this.freeCount; i++) {
-      const id = this.freeIds[i] ?? 0;
-      invariant(used[id] === 0 && free[id] === 0, "a free id is free once");
-      free[id] = 1;
-    }
-    return used;
+    invariant(slotCount === this.slotCount, "the slot count is right");
   }
 
-  private place(low: number, entry: number): void {
-    const { slots, slotMask } = this;
-    let slot = low & slotMask;
-    while (slots[slot * 2 + 1] !== 0) slot = (slot + 1) & slotMask;
-    slots[slot * 2] = low;
-    slots[slot * 2 + 1] = entry;
-  }
-
-  private growSlots(): void {
-    const old = this.slots;
-    const slotCount = (this.slotMask + 1) * 2;
-    this.slots = new Uint32Array(slotCount * 2);
-    this.slotMask = slotCount - 1;
-    for (let i = 0; i < old.length; i += 2) {
-      const entry = old[i + 1] as number;
-      if (entry !== 0) this.place(old[i] as number, entry);
+  private resize(segment: number, slotCount: number): void {
+    const old = chunkAt(this.segments, segment);
+    const slots = this.makeSlots(slotCount);
+    this.slotCount -= old.length / 2;
+    this.segments[segment] = slots;
+    for (let at = 0; at < old.length; at += 2) {
+      const entry = word(old, at + 1);
+      if (entry !== 0) place(slots, word(old, at), entry);
     }
   }
 
-  private takeId(): number {
-    if (this.freeCount > 0) {
-      this.freeCount -= 1;
-      return this.freeIds[this.freeCount] as number;
-    }
-    const id = this.idBound;
-    if (id === this.lows.length) {
-      this.lows = grown(this.lows);
-      this.highs = grown(this.highs);
-    }
-    this.idBound += 1;
-    return id;
-  }
-
-  private releaseId(id: number): void {
-    if (this.freeCount === this.freeIds.length) this.freeIds = grown(this.freeIds);
-    this.freeIds[this.freeCount] = id;
-    this.freeCount += 1;
+  private makeSlots(slotCount: number): Int32Array {
+    this.slotCount += slotCount;
+    return new Int32Array(slotCount * 2);
   }
 }
 
-/** A copy with twice the room. */
-export function grown(array: Uint32Array<ArrayBuffer>): Uint32Array<ArrayBuffer> {
-  const next = new Uint32Array(array.length * 2);
-  next.set(array);
-  return next;
+/** Index of the first word of a key's home slot: the low half scaled to the slots. */
+function homeOf(low: number, bound: number): number {
+  return (((low >>> 0) * (bound * 0.5) * TO_UNIT) | 0) * 2;
+}
+
+function distance(from: number, to: number, bound: number): number {
+  return to >= from ? to - from : to - from + bound;
+}
+
+function place(slots: Int32Array, low: number, entry: number): void {
+  const bound = slots.length;
+  let at = homeOf(low, bound);
+  while (word(slots, at + 1) !== 0) {
+    at += 2;
+    if (at === bound) at = 0;
+  }
+  slots[at] = low;
+  slots[at + 1] = entry;
+}
+
+function slotOf(slots: Int32Array, low: number, node: number): number {
+  const bound = slots.length;
+  let at = homeOf(low, bound);
+  for (;;) {
+    const entry = word(slots, at + 1);
+    invariant(entry !== 0, "a node in use is in the table");
+    if (entry === node + 1) return at;
+    at += 2;
+    if (at === bound) at = 0;
+  }
 }

@@ -1,21 +1,22 @@
 /**
  * What it is: the index of one keyspace: which rank holds which prefix, in which groups and media.
- * Owns: nodes and ranks, kept in step: every entry is one bit of one holder record, counted once in
- * its rank; a node without a holder is freed; ceilings on nodes and on entries of a rank.
+ * Owns: nodes and ranks, kept in step: every entry is one offset of one record, counted once in its
+ * rank and in its node; a node without an entry is freed; ceilings on nodes and entries of a rank.
  * Refuses: stores at a ceiling, of a key known at another position, or of an unknown group
  * (counted); handles of retired ranks and runs of impossible shape (our bugs: InvariantViolation).
  * Does not do: evict, count copies, know wire strings; only medium 0 is scored.
  */
 import { invariant } from "@kv-group-bridge/runtime";
 import { auditIndex } from "./audit-index.ts";
+import { Chains } from "./chains.ts";
 import { checkRankLayout, MAX_POSITION_TOKENS } from "./check-rank-layout.ts";
-import { Entries, emptyOutcome, type RemoveOutcome, type StoreOutcome } from "./entries.ts";
-import { MEDIA_COUNT } from "./holder-arena.ts";
+import { Entries } from "./entries.ts";
 import { MAX_NODES } from "./key-table.ts";
 import type { RankLayout } from "./layout.ts";
-import { NodeStore } from "./node-store.ts";
+import { emptyOutcome, type RemoveOutcome, type StoreOutcome } from "./outcomes.ts";
 import { RankRoster } from "./rank-roster.ts";
 import type { RankHandle } from "./rank-state.ts";
+import { MEDIA_COUNT } from "./record.ts";
 import type { GroupPositions, ScoreBuffer } from "./score-buffer.ts";
 import { type PrefixKeyReader, ScoreWalk } from "./score-walk.ts";
 
@@ -32,17 +33,17 @@ export interface PrefixIndexLimits {
 
 /** The index. One writer; a query changes nothing but scratch. */
 export class PrefixIndex {
-  private readonly nodes: NodeStore;
   private readonly roster = new RankRoster();
+  private readonly chains: Chains;
   private readonly walk: ScoreWalk;
   private readonly entries: Entries;
 
   constructor(limits: PrefixIndexLimits) {
     invariant(limits.maxNodes >= 1 && limits.maxNodes <= MAX_NODES, "maxNodes is 1 ... 2^28 - 1");
     invariant(limits.maxEntriesPerRank >= 1, "maxEntriesPerRank is at least 1");
-    this.nodes = new NodeStore(limits.maxNodes);
-    this.entries = new Entries(this.nodes, this.roster, limits.maxEntriesPerRank);
-    this.walk = new ScoreWalk(this.nodes, this.roster);
+    this.chains = new Chains(limits.maxNodes, this.roster);
+    this.entries = new Entries(this.chains, this.roster, limits.maxEntriesPerRank);
+    this.walk = new ScoreWalk(this.chains, this.roster);
   }
 
   /**
@@ -88,7 +89,8 @@ export class PrefixIndex {
   /**
    * Stores a run of one group in one medium: key i (8 bytes little-endian at 8 * i) ends at
    * firstEndTokens + i * stepTokens. In a rank with look-ahead L the key is that of the prompt's
-   * first end + L tokens.
+   * first end + L tokens. `parentKey`: the key a step before the first one, 8 bytes or none; a
+   * hint that keeps runs together and changes no answer.
    */
   storeRun(
     rank: RankHandle,
@@ -97,6 +99,7 @@ export class PrefixIndex {
     keys: Uint8Array,
     firstEndTokens: number,
     stepTokens: number,
+    parentKey?: Uint8Array,
   ): StoreOutcome {
     const state = this.roster.live(rank);
     const count = keyCount(keys);
@@ -104,17 +107,18 @@ export class PrefixIndex {
     invariant(isTokenCount(firstEndTokens) && isTokenCount(stepTokens), "ends and steps are > 0");
     const outcome = emptyOutcome();
     if (count === 0) return outcome;
-    const first = firstEndTokens + state.lookaheadTokens;
-    const bit =
-      first + (count - 1) * stepTokens > MAX_POSITION_TOKENS ? -2 : state.bitForStore(groupId);
+    const hint = parentKey === undefined || parentKey.length === 0 ? undefined : parentKey;
+    invariant(hint === undefined || hint.length === 8, "a parent key is 8 bytes, or none");
+    const firstPositionTokens = firstEndTokens + state.lookaheadTokens;
+    const lastPositionTokens = firstPositionTokens + (count - 1) * stepTokens;
+    const bit = lastPositionTokens > MAX_POSITION_TOKENS ? -2 : state.bitForStore(groupId);
     if (bit === -2) outcome.refusedPosition = count;
     else if (bit === -1) outcome.refusedGroup = count;
     else {
-      for (let i = 0; i < count; i++) {
-        const low = keyWord(keys, i * 8);
-        const high = keyWord(keys, i * 8 + 4);
-        this.entries.store(state, bit, mediumId, low, high, first + i * stepTokens, outcome);
-      }
+      // A step beyond every position is one of a single key.
+      const step = Math.min(stepTokens, MAX_POSITION_TOKENS);
+      const run = { keys, firstPositionTokens, stepTokens: step, parentKey: hint };
+      this.entries.store(state, bit, mediumId, run, outcome);
     }
     return outcome;
   }
@@ -125,12 +129,7 @@ export class PrefixIndex {
     const count = keyCount(keys);
     invariant(isMedium(mediumId), "a medium id is 0 ... 15");
     const bit = state.bitOf(groupId);
-    let removed = 0;
-    for (let i = 0; i < count && bit !== -1; i++) {
-      const low = keyWord(keys, i * 8);
-      const high = keyWord(keys, i * 8 + 4);
-      if (this.entries.remove(state, bit, mediumId, low, high)) removed += 1;
-    }
+    const removed = bit === -1 ? 0 : this.entries.remove(state, bit, mediumId, keys);
     return { removed, absent: count - removed };
   }
 
@@ -140,7 +139,7 @@ export class PrefixIndex {
     invariant(mediumId === ALL || isMedium(mediumId), "a medium id is 0 ... 15, or ALL");
     const bit = groupId === ALL ? -1 : state.bitOf(groupId);
     if (groupId !== ALL && bit === -1) return 0;
-    // Entries are found by walking the rank's places: not for a scope that holds none.
+    // Entries are found by going through the rank's chains: not for a scope that holds none.
     if (groupId !== ALL && this.groupEntryCount(rank, groupId, mediumId) === 0) return 0;
     return this.entries.clear(state, groupId === ALL ? -1 : 1 << bit, mediumId);
   }
@@ -196,17 +195,17 @@ export class PrefixIndex {
 
   /** Sizes now. `bytes` is that of all typed arrays that hold entries, free room included. */
   gauges(): { nodes: number; entries: number; ranks: number; bytes: number } {
-    let bytes = this.nodes.sizeBytes;
+    let bytes = this.chains.sizeBytes + this.walk.sizeBytes;
     for (const state of this.roster.bySlot) {
       if (state !== undefined) bytes += state.sizeBytes;
     }
-    const nodes = this.nodes.keys.count;
+    const nodes = this.chains.keys.count;
     return { nodes, entries: this.entries.count, ranks: this.roster.count, bytes };
   }
 
   /** Recomputes every invariant from the raw arrays; throws InvariantViolation. Slow, allocates. */
   audit(): void {
-    auditIndex(this.nodes, this.roster, this.entries);
+    auditIndex(this.chains, this.roster, this.entries);
   }
 }
 
@@ -219,11 +218,6 @@ function requireSound(layout: RankLayout | undefined): void {
 function keyCount(keys: Uint8Array): number {
   invariant(keys.length % 8 === 0, "a run's keys are 8 bytes each");
   return keys.length / 8;
-}
-
-function keyWord(keys: Uint8Array, at: number): number {
-  const low = (keys[at] as number) | ((keys[at + 1] as number) << 8);
-  return (low | ((keys[at + 2] as number) << 16) | ((keys[at + 3] as number) << 24)) >>> 0;
 }
 
 function isMedium(mediumId: number): boolean {

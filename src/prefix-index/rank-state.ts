@@ -1,17 +1,16 @@
 /**
  * What it is: everything the index knows of one rank apart from the holder records themselves.
- * Owns: the layout, the group registry (group id <-> bit of the masks), counts by group and medium,
- * the place table, and what a walk finds.
+ * Owns: the layout, the group registry (group id <-> bit of a holder), counts by group and medium,
+ * the chains it has a part of.
  * Refuses: a layout under which the entries held would mean something else (`accepts`).
  * Does not do: touch nodes; the index keeps both in step.
  */
 import { invariant } from "@kv-group-bridge/runtime";
 import { MAX_GROUPS } from "./check-rank-layout.ts";
-import { type CompiledLayout, compileLayout } from "./compiled-layout.ts";
-import { MEDIA_COUNT } from "./holder-arena.ts";
 import type { RankLayout } from "./layout.ts";
-import { PlaceTable } from "./place-table.ts";
-import { RankEnds } from "./rank-ends.ts";
+import type { PooledLayout } from "./layout-pool.ts";
+import { RankChains } from "./rank-chains.ts";
+import { MEDIA_COUNT } from "./record.ts";
 
 declare const brand: unique symbol;
 
@@ -22,7 +21,7 @@ export type RankHandle = number & { readonly [brand]: "RankHandle" };
 export class RankState {
   readonly handle: RankHandle;
   readonly slot: number;
-  readonly places = new PlaceTable();
+  readonly chains = new RankChains();
   /** Group ids by bit. */
   readonly groupIds: number[] = [];
   /** Entries by bit * MEDIA_COUNT + medium. */
@@ -31,13 +30,12 @@ export class RankState {
   everStoredMask = 0;
   /** Entries of all groups and media. */
   entryCount = 0;
-  layout: CompiledLayout | undefined = undefined;
+  /** Shared with ranks of an equal layout. Kept by the roster. */
+  layout: PooledLayout | undefined = undefined;
   /** L: added to each end. 0 without a layout. */
   lookaheadTokens = 0;
   /** Grid id while there is a layout, else -1. Kept by the index. */
   gridId = -1;
-  /** What a walk finds; there is one exactly while there is a layout. */
-  ends: RankEnds | undefined = undefined;
 
   constructor(handle: RankHandle, slot: number) {
     this.handle = handle;
@@ -46,8 +44,7 @@ export class RankState {
 
   /** Bytes of the rank's own arrays. */
   get sizeBytes(): number {
-    const bytes = this.places.sizeBytes + this.entryCounts.byteLength;
-    return bytes + (this.ends?.sizeBytes ?? 0);
+    return this.chains.sizeBytes + this.entryCounts.byteLength;
   }
 
   /** The bit of a group, or -1 when it is not registered. */
@@ -75,13 +72,15 @@ export class RankState {
     return layout === undefined || this.hasGroupsOf(layout);
   }
 
-  /** Takes a layout that `accepts` admits and `checkRankLayout` finds sound. */
-  adopt(layout: RankLayout | undefined): void {
+  /**
+   * Takes a layout that `accepts` admits; returns the bit of each of its groups. `layout` is the
+   * caller's to set.
+   */
+  adopt(layout: RankLayout | undefined): Int32Array {
     invariant(this.accepts(layout), "a layout is adopted only when the entries keep their meaning");
-    this.layout = undefined;
-    this.ends = undefined;
     this.lookaheadTokens = layout?.lookaheadTokens ?? 0;
-    if (layout === undefined) return;
+    if (layout === undefined) return new Int32Array(0);
+    this.layout = undefined;
     if (this.entryCount === 0 && !this.isSubsetOf(layout)) {
       this.groupIds.length = 0;
       this.entryCounts = new Uint32Array(0);
@@ -92,19 +91,18 @@ export class RankState {
       const bit = this.bitOf(group.groupId);
       bits.push(bit === -1 ? this.register(group.groupId) : bit);
     }
-    this.layout = compileLayout(layout);
-    this.ends = new RankEnds(this.layout, bits);
     invariant(this.groupIds.length === bits.length, "with a layout every bit is one of its groups");
+    return Int32Array.from(bits);
   }
 
-  /** Counts one entry more (+1) or less (-1). */
-  count(bit: number, mediumId: number, change: 1 | -1): void {
+  /** Counts entries more (> 0) or less (< 0). */
+  count(bit: number, mediumId: number, change: number): void {
     const index = bit * MEDIA_COUNT + mediumId;
-    const next = (this.entryCounts[index] as number) + change;
+    const next = (this.entryCounts[index] ?? 0) + change;
     invariant(next >= 0, "a group does not lose more than it held");
     this.entryCounts[index] = next;
     this.entryCount += change;
-    if (change === 1) this.everStoredMask |= 1 << bit;
+    if (change > 0) this.everStoredMask |= 1 << bit;
   }
 
   private register(groupId: number): number {

@@ -1,15 +1,15 @@
 /**
- * What it is: vLLM's prefix-cache lookup over lists of ends: one function per rule and the joint
+ * What it is: vLLM's prefix-cache lookup over runs of ends: one function per rule and the joint
  * search.
- * Owns: nothing between calls; scratch and result belong to the caller, nothing is allocated once
- * warm.
- * Refuses: nothing; any ascending lists give an answer.
+ * Owns: nothing between calls; the result belongs to the caller, nothing is allocated once warm.
+ * Refuses: nothing; any runs give an answer.
  * Does not do: know ranks, keys or media; say how sure the layout is.
  * Source: vLLM 0.33.0 v1/core/kv_cache_coordinator and v1/core/single_type_kv_cache_manager.
  */
 import { unreachable } from "@kv-group-bridge/runtime";
 import type { CompiledLayout, LookupClass } from "./compiled-layout.ts";
-import { type EndList, GrowingEndList } from "./end-list.ts";
+import type { EndRuns } from "./end-runs.ts";
+import { floorTo, RUN_WORDS, word } from "./words.ts";
 
 /** Filled by `computeReuse`. */
 export interface ReuseResult {
@@ -19,35 +19,32 @@ export interface ReuseResult {
   limitingGroupId: number;
 }
 
-/** Reusable buffers of `computeReuse`; one may serve all ranks in turn. */
-export class ReuseScratch {
-  /** Intersections of the members' ends, by class index. */
-  readonly merged: readonly GrowingEndList[] = Array.from(
-    { length: 32 },
-    () => new GrowingEndList(),
-  );
+/** Ends a group as its rule wants it: mamba's runs as they came, all others by blocks. */
+export function closeGroup(layout: CompiledLayout, group: number, runs: EndRuns): void {
+  const lookupClass = classOf(layout, group);
+  if (lookupClass.rule === "mamba") runs.close(group);
+  else runs.closeByBlocks(group, lookupClass.blockSizeTokens);
 }
 
 /**
  * What the engine would reuse of a prompt of `promptTokens`, given each group's ends in layout
- * order. Ends beyond the last hash end, floor((n - L) / H) * H, are ignored. The answer is at most
- * n - 1. `limitingGroupId` is the first member of the class that last lowered the candidate below
- * the largest position the prompt allows (n - 1 and the last hash end, aligned); -1 when no class
- * did. A replay window may set the answer to 0 afterwards without changing it.
+ * order, each closed by `closeGroup`. Ends beyond the last hash end, floor((n - L) / H) * H, are
+ * ignored. The answer is at most n - 1. `limitingGroupId` is the first member of the class that last
+ * lowered the candidate below the largest position the prompt allows (n - 1 and the last hash end,
+ * aligned); -1 when no class did. A replay window may set the answer to 0 afterwards without
+ * changing it.
  * Source: vLLM 0.33.0 v1/core/kv_cache_coordinator, `find_longest_cache_hit` of both coordinators.
  */
 export function computeReuse(
   layout: CompiledLayout,
   promptTokens: number,
-  ends: readonly EndList[],
-  scratch: ReuseScratch,
+  runs: EndRuns,
   out: ReuseResult,
 ): void {
   const { classes } = layout;
   const hashEnd = lastHashEnd(layout, promptTokens);
   let length = Math.max(0, promptTokens - 1);
   const allowed = floorTo(Math.min(length, hashEnd), layout.alignmentTokens);
-  mergeMembers(classes, ends, scratch);
   out.limitingGroupId = -1;
   /** Bit per class: its drop is done for the present candidate. */
   let dropped = 0;
@@ -59,8 +56,7 @@ export function computeReuse(
       if (lookupClass.rule === "full" && !isFirstPass) continue;
       const drops = lookupClass.dropsBlock && (dropped & (1 << index)) === 0;
       const bound = searchBound(layout, lookupClass, current, drops, promptTokens);
-      const list = endsOfClass(lookupClass, index, ends, scratch);
-      const found = findEnd(layout, lookupClass, list, bound, hashEnd, drops);
+      const found = findEnd(layout, lookupClass, lookupClass.members, runs, bound, hashEnd, drops);
       if (drops) dropped |= 1 << index;
       else if (found < current) dropped = 0;
       if (found < current && found < allowed) out.limitingGroupId = lookupClass.firstGroupId;
@@ -76,21 +72,25 @@ export function computeReuse(
 /**
  * The largest position one group accepts by itself, for explanations: the first search of the joint
  * lookup with this group alone (drop and margin included, the replay window not). 0 when it accepts
- * none.
+ * none. Allocates.
  */
 export function computeOwnPosition(
   layout: CompiledLayout,
   promptTokens: number,
   group: number,
-  ends: EndList,
+  runs: EndRuns,
 ): number {
-  const lookupClass = layout.classes[layout.classOfGroup[group] as number] as LookupClass;
+  const lookupClass = classOf(layout, group);
   const last = promptTokens - 1;
   if (last <= 0) return 0;
   const drops = lookupClass.dropsBlock;
   const bound = searchBound(layout, lookupClass, last, drops, promptTokens);
   const hashEnd = lastHashEnd(layout, promptTokens);
-  return findEnd(layout, lookupClass, ends, bound, hashEnd, drops);
+  return findEnd(layout, lookupClass, Int32Array.of(group), runs, bound, hashEnd, drops);
+}
+
+function classOf(layout: CompiledLayout, group: number): LookupClass {
+  return layout.classes[word(layout.classOfGroup, group)] as LookupClass;
 }
 
 /** The last position whose hash the prompt has: floor((n - L) / H) * H. */
@@ -116,10 +116,12 @@ function searchBound(
   return Math.min(candidate + lookupClass.marginTokens, limit);
 }
 
+/** The search of one class; an end counts when every one of `members` has it. */
 function findEnd(
   layout: CompiledLayout,
   lookupClass: LookupClass,
-  ends: EndList,
+  members: Int32Array,
+  runs: EndRuns,
   bound: number,
   hashEnd: number,
   drops: boolean,
@@ -128,13 +130,13 @@ function findEnd(
   const alignment = layout.alignmentTokens;
   switch (lookupClass.rule) {
     case "full":
-      return findFull(lookupClass, alignment, ends, readable, drops);
+      return findFull(lookupClass, members, alignment, runs, readable, drops);
     case "sliding_window":
-      return findSlidingWindow(lookupClass, alignment, ends, readable, drops);
+      return findSlidingWindow(lookupClass, members, alignment, runs, readable, drops);
     case "mamba":
-      return findMamba(alignment, ends, readable);
+      return findMamba(members, alignment, runs, readable);
     case "chunked_local":
-      return findChunkedLocal(lookupClass, ends, bound, readable);
+      return findChunkedLocal(lookupClass, members, runs, bound, readable);
     default:
       return unreachable(lookupClass.rule, "a rule has a finder");
   }
@@ -147,24 +149,44 @@ function findEnd(
  */
 function findFull(
   lookupClass: LookupClass,
+  members: Int32Array,
   alignment: number,
-  ends: EndList,
+  runs: EndRuns,
   bound: number,
   drops: boolean,
 ): number {
-  const { tokens, count } = ends;
   const block = lookupClass.blockSizeTokens;
-  let chain = 0;
-  let inside = 0;
-  for (let i = 0; i < count; i++) {
-    const end = tokens[i] as number;
-    if (end > bound || end > chain + block) break;
-    if (end === chain + block) chain = end;
-    else if (end > chain && end % alignment === 0) inside = end;
+  let hit = floorTo(bound, block);
+  for (let i = 0; i < members.length && hit > 0; i++) {
+    const group = word(members, i);
+    const at = word(runs.starts, group);
+    const isFromRoot = word(runs.counts, group) > 0 && word(runs.words, at) === block;
+    hit = isFromRoot ? Math.min(hit, word(runs.words, at + 1)) : 0;
   }
-  let hit = alignment < block && inside > chain ? inside : chain;
+  if (alignment < block) {
+    const last = Math.min(bound, hit + block - 1);
+    hit = Math.max(hit, commonInside(members, alignment, runs, last));
+  }
   if (drops && hit > 0) hit -= Math.min(alignment, block);
   return floorTo(hit, alignment);
+}
+
+/** The largest aligned end inside a block, <= bound, that all members have; 0 when none. */
+function commonInside(
+  members: Int32Array,
+  alignment: number,
+  runs: EndRuns,
+  bound: number,
+): number {
+  let end = bound;
+  for (let agreed = 0; agreed < members.length && end > 0; ) {
+    for (let i = 0; i < members.length && agreed < members.length && end > 0; i++) {
+      const found = runs.largestInside(word(members, i), alignment, end);
+      agreed = found === end ? agreed + 1 : 1;
+      end = found;
+    }
+  }
+  return end;
 }
 
 /**
@@ -175,31 +197,27 @@ function findFull(
  */
 function findSlidingWindow(
   lookupClass: LookupClass,
+  members: Int32Array,
   alignment: number,
-  ends: EndList,
+  runs: EndRuns,
   bound: number,
   drops: boolean,
 ): number {
-  const { tokens } = ends;
   const block = lookupClass.blockSizeTokens;
   const need = drops ? lookupClass.windowBlocksWithDrop : lookupClass.windowBlocks;
-  let i = countUpTo(ends, bound) - 1;
-  while (i >= 0) {
-    const end = tokens[i] as number;
-    const position = drops ? end - block : end;
-    i -= 1;
-    if (end % block !== 0 || position % alignment !== 0) continue;
-    let run = 1;
-    let missing = end - block;
-    while (run < need && missing > 0) {
-      while (i >= 0 && (tokens[i] as number) > missing) i -= 1;
-      if (i < 0 || tokens[i] !== missing) break;
-      run += 1;
-      missing -= block;
-      i -= 1;
-    }
-    if (run === need) return position;
-    if (missing === 0) {
+  const given = drops ? block : 0;
+  const list = runs.common;
+  list.find(members, block, runs);
+  const { words } = list;
+  for (let at = list.start + (list.count - 1) * RUN_WORDS; at >= list.start; at -= RUN_WORDS) {
+    const first = word(words, at);
+    if (first > bound) continue;
+    const last = Math.min(word(words, at + 1), floorTo(bound, block));
+    // The largest end of the run whose position is aligned; S is a multiple of b.
+    const end = floorTo(last - given, alignment) + given;
+    if (end < first) continue;
+    if ((end - first) / block + 1 >= need) return end - given;
+    if (first === block) {
       const aligned = floorTo(end, alignment);
       return drops ? floorTo(Math.max(0, aligned - block), alignment) : aligned;
     }
@@ -208,12 +226,17 @@ function findSlidingWindow(
 }
 
 /** Mamba: a state ends exactly at the position. It never drops. */
-function findMamba(alignment: number, ends: EndList, bound: number): number {
-  for (let i = countUpTo(ends, bound) - 1; i >= 0; i--) {
-    const end = ends.tokens[i] as number;
-    if (end % alignment === 0) return end;
+function findMamba(members: Int32Array, alignment: number, runs: EndRuns, bound: number): number {
+  if (members.length === 1) return runs.largest(word(members, 0), alignment, bound);
+  let end = bound;
+  for (let agreed = 0; agreed < members.length && end > 0; ) {
+    for (let i = 0; i < members.length && agreed < members.length && end > 0; i++) {
+      const found = runs.largest(word(members, i), alignment, end);
+      agreed = found === end ? agreed + 1 : 1;
+      end = found;
+    }
   }
-  return 0;
+  return end;
 }
 
 /**
@@ -222,78 +245,24 @@ function findMamba(alignment: number, ends: EndList, bound: number): number {
  */
 function findChunkedLocal(
   lookupClass: LookupClass,
-  ends: EndList,
+  members: Int32Array,
+  runs: EndRuns,
   bound: number,
   readable: number,
 ): number {
   const block = lookupClass.blockSizeTokens;
-  let hit = floorTo(floorTo(bound, lookupClass.chunkTokens), block);
-  for (let i = countUpTo(ends, hit); i < ends.count; i++) {
-    const end = ends.tokens[i] as number;
-    if (end > readable || end > hit + block) break;
-    if (end === hit + block) hit = end;
+  const start = floorTo(floorTo(bound, lookupClass.chunkTokens), block);
+  let hit = Math.max(start, floorTo(readable, block));
+  for (let i = 0; i < members.length && hit > start; i++) {
+    const group = word(members, i);
+    const from = word(runs.starts, group);
+    let reached = start;
+    for (let k = 0; k < word(runs.counts, group); k++) {
+      const at = from + k * RUN_WORDS;
+      const isNext = word(runs.words, at) <= start + block && word(runs.words, at + 1) > start;
+      if (isNext) reached = word(runs.words, at + 1);
+    }
+    hit = Math.min(hit, reached);
   }
   return hit;
-}
-
-/** Number of ends at or below `bound`. */
-function countUpTo(ends: EndList, bound: number): number {
-  let low = 0;
-  let high = ends.count;
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((ends.tokens[middle] as number) <= bound) low = middle + 1;
-    else high = middle;
-  }
-  return low;
-}
-
-function endsOfClass(
-  lookupClass: LookupClass,
-  index: number,
-  ends: readonly EndList[],
-  scratch: ReuseScratch,
-): EndList {
-  const { members } = lookupClass;
-  if (members.length === 1) return ends[members[0] as number] as EndList;
-  return scratch.merged[index] as EndList;
-}
-
-/** For each class of several groups: the ends that every member has. */
-function mergeMembers(
-  classes: readonly LookupClass[],
-  ends: readonly EndList[],
-  scratch: ReuseScratch,
-): void {
-  for (let index = 0; index < classes.length; index++) {
-    const { members } = classes[index] as LookupClass;
-    if (members.length === 1) continue;
-    const merged = scratch.merged[index] as GrowingEndList;
-    const first = ends[members[0] as number] as EndList;
-    merged.count = 0;
-    merged.reserve(first.count);
-    for (let i = 0; i < first.count; i++) merged.tokens[i] = first.tokens[i] as number;
-    merged.count = first.count;
-    for (let member = 1; member < members.length; member++) {
-      keepCommon(merged, ends[members[member] as number] as EndList);
-    }
-  }
-}
-
-function keepCommon(merged: GrowingEndList, other: EndList): void {
-  let kept = 0;
-  let j = 0;
-  for (let i = 0; i < merged.count; i++) {
-    const end = merged.tokens[i] as number;
-    while (j < other.count && (other.tokens[j] as number) < end) j += 1;
-    if (j < other.count && other.tokens[j] === end) {
-      merged.tokens[kept] = end;
-      kept += 1;
-    }
-  }
-  merged.count = kept;
-}
-
-function floorTo(value: number, unit: number): number {
-  return value - (value % unit);
 }

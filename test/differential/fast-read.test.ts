@@ -37,7 +37,7 @@ const known = new Set(readdirSync(fixtures));
 const all = [...recordings(fixtures), ...recordings(more).filter(([name]) => !known.has(name))];
 
 describe("what vLLM published is read by the fast reader, and by the general one alike", () => {
-  test.each(all)("%s", (name, path) => {
+  test.each(all)("%s", (_name, path) => {
     let payloads = 0;
     let answers = 0;
     for (const payload of payloadsOf(path)) {

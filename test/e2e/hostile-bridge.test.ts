@@ -14,7 +14,7 @@ import { KvGroupEvent_Operation as Operation } from "@kv-group-bridge/gen/kvgrou
 import { describe, expect, test } from "vitest";
 import type { StreamHandlers } from "../../src/gateway/dist/connect-source.js";
 import { createGateway, SUBSCRIPTION_ERRORS } from "../../src/gateway/dist/index.js";
-import { PlaceTable } from "../../src/prefix-index/dist/place-table.js";
+import { RankChains } from "../../src/prefix-index/dist/rank-chains.js";
 import { LIMITS } from "../../src/protocol/dist/index.js";
 import { createLogger } from "../../src/runtime/dist/index.js";
 import { SeededRandomness } from "../support/seeded-randomness.ts";
@@ -266,7 +266,7 @@ describe("floods", () => {
       0,
       ids(500).map(() => clear),
     );
-    const steps = callsOf(PlaceTable.prototype, "placeAt", () =>
+    const steps = callsOf(RankChains.prototype, "recordsOf", () =>
       open.get("hostile")?.onMessage(flood),
     );
     expect(answer().state).toBe("exact");

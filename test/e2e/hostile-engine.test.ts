@@ -8,7 +8,7 @@ import { toBinary } from "@bufbuild/protobuf";
 import { RankDescriptionSchema } from "@kv-group-bridge/gen/kvgroup/v1/bridge_pb";
 import { describe, expect, test } from "vitest";
 import { Block } from "../../src/bridge/dist/block.js";
-import { PlaceTable } from "../../src/prefix-index/dist/place-table.js";
+import { RankChains } from "../../src/prefix-index/dist/rank-chains.js";
 import { LIMITS } from "../../src/protocol/dist/index.js";
 import { createLogger, RateLimitedLog } from "../../src/runtime/dist/index.js";
 import {
@@ -250,7 +250,7 @@ describe("work in proportion", () => {
       const frames = framesOf(1, batchOf(Array.from({ length: flood }, () => event)));
       let inIndex = 0;
       const inMirror = callsOf(Block.prototype, "copiesIn", () => {
-        inIndex = callsOf(PlaceTable.prototype, "placeAt", () => worker.path.receive(frames));
+        inIndex = callsOf(RankChains.prototype, "recordsOf", () => worker.path.receive(frames));
       });
       expect(worker.placed).toBeGreaterThanOrEqual(held);
       // Once over all is fair: some four steps a block and slot.

@@ -11,7 +11,7 @@
  */
 
 import type { RankLayout } from "../../src/prefix-index/layout.ts";
-import { type ComparableIndex, DullIndex, scoringMedium } from "./dull-index.ts";
+import { type ComparableIndex, DullIndex, type KeyRun, scoringMedium } from "./dull-index.ts";
 import { dullReuse, type ReuseFunction } from "./dull-reuse.ts";
 import { Dice, randomCache, randomLayout } from "./random-caches.ts";
 
@@ -166,7 +166,22 @@ function runStream(
     const { groupId } = dice.pick(slot.layout.groups);
     const medium = dice.chance(0.85) ? scoringMedium : "CPU";
     const roll = dice.int(0, 99);
-    if (roll < 60) {
+    if (roll < 30) {
+      const prompt = dice.pick(prompts);
+      for (const [position, group] of slot.layout.groups.entries()) {
+        if (!dice.chance(position === 0 ? 0.9 : 0.5)) continue;
+        const runs = randomRunsOf(dice, slot.layout, group.blockSizeTokens, prompt);
+        for (const run of runs) {
+          each(slot, (index, rank) => index.storeRun(rank, group.groupId, medium, run));
+          for (const key of run.keys) {
+            stored.push({ rank: number, groupId: group.groupId, medium, key });
+          }
+          const ends = `${run.firstEndTokens} + ${run.stepTokens} x ${run.keys.length}`;
+          const hint = run.parent === undefined ? "" : " with a parent";
+          operations.push(`run ${number} ${group.groupId} ${medium} ${ends}${hint} of ${prompt}`);
+        }
+      }
+    } else if (roll < 60) {
       const prompt = dice.pick(prompts);
       const cache = randomCacheOf(dice, slot.layout);
       slot.layout.groups.forEach((group, position) => {
@@ -177,6 +192,17 @@ function runStream(
         }
       });
       operations.push(`store ${number} ${medium} ${JSON.stringify(cache)} of ${prompt}`);
+    } else if (roll < 70 && stored.length > 0) {
+      // A stretch of what was stored lately, in order or thinned out: holes and cut ends.
+      const from = dice.int(Math.max(0, stored.length - 60), stored.length - 1);
+      const share = dice.pick([0.1, 0.5, 1]);
+      const gone = stored.slice(from, from + dice.int(1, 30)).filter(() => dice.chance(share));
+      for (const entry of dice.chance(0.5) ? gone : gone.reverse()) {
+        const owner = slots[entry.rank];
+        if (owner === undefined) continue;
+        each(owner, (index, rank) => index.remove(rank, entry.groupId, entry.medium, entry.key));
+        operations.push(`remove ${entry.rank} ${entry.groupId} ${entry.medium} ${entry.key}`);
+      }
     } else if (roll < 88 && stored.length > 0) {
       const entry = dice.pick(stored);
       const owner = slots[entry.rank];
@@ -209,6 +235,27 @@ function runStream(
     return { operations, expected, actual };
   }
   return undefined;
+}
+
+/** Runs of one group of a prompt: one after the other as an engine stores them, or any piece. */
+function randomRunsOf(dice: Dice, layout: RankLayout, block: number, prompt: string): KeyRun[] {
+  const { lookaheadTokens } = layout;
+  const keyAt = (end: number): string => prompt.slice(0, end + lookaheadTokens);
+  const step = dice.chance(0.85) ? block : block * dice.pick([2, 3, 4]);
+  const last = dice.int(1, 100);
+  const runs: KeyRun[] = [];
+  let end = dice.chance(0.6) ? step : step * dice.int(1, Math.max(1, Math.floor(last / step)));
+  while (end <= last && end + lookaheadTokens <= prompt.length) {
+    const most = Math.floor((Math.min(last, prompt.length - lookaheadTokens) - end) / step) + 1;
+    const count = dice.chance(0.5) ? most : dice.int(1, most);
+    const keys = Array.from({ length: count }, (_, i) => keyAt(end + i * step));
+    const isTold = end > step && dice.chance(0.8);
+    const parent = isTold ? keyAt(end - step) : undefined;
+    runs.push({ keys, firstEndTokens: end, stepTokens: step, parent });
+    end += count * step;
+    if (dice.chance(0.2)) end += step;
+  }
+  return runs;
 }
 
 function randomCacheOf(dice: Dice, layout: RankLayout): number[][] {

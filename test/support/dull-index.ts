@@ -41,12 +41,25 @@ export const contractRules: IndexRules = {
   forgetsRetirement: false,
 };
 
+/** Keys that are told together. */
+export interface KeyRun {
+  readonly keys: readonly string[];
+  readonly firstEndTokens: number;
+  readonly stepTokens: number;
+  readonly parent: string | undefined;
+}
+
 /** What an index must offer to be compared with `DullIndex`; rank ids are its own. */
 export interface ComparableIndex {
   addRank(layout: RankLayout): number;
   setLayout(rank: number, layout: RankLayout): void;
   retireRank(rank: number): void;
   store(rank: number, groupId: number, medium: string, key: string, endTokens: number): void;
+  /**
+   * As `store` for keys that end at firstEndTokens, firstEndTokens + stepTokens ... `parent`: the key
+   * a step before, if it is told; a hint without meaning.
+   */
+  storeRun(rank: number, groupId: number, medium: string, run: KeyRun): void;
   remove(rank: number, groupId: number, medium: string, key: string): void;
   clear(rank: number, groupId?: number, medium?: string): void;
   score(
@@ -105,6 +118,13 @@ export class DullIndex implements ComparableIndex {
     const cache = caches.get(name) ?? { groupId, medium, ends: new Map<string, number>() };
     caches.set(name, cache);
     if (!cache.ends.has(key)) cache.ends.set(key, endTokens);
+  }
+
+  /** See `ComparableIndex`. */
+  storeRun(rank: number, groupId: number, medium: string, run: KeyRun): void {
+    for (const [i, key] of run.keys.entries()) {
+      this.store(rank, groupId, medium, key, run.firstEndTokens + i * run.stepTokens);
+    }
   }
 
   /** The group no longer holds the block of `key` in this medium. */

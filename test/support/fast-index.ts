@@ -7,29 +7,58 @@
 import { createHash } from "node:crypto";
 import {
   ALL,
+  closeGroup,
   compileLayout,
   computeReuse,
+  EndRuns,
   PrefixIndex,
   type RankHandle,
   type RankLayout,
-  ReuseScratch,
   ScoreBuffer,
 } from "../../src/prefix-index/dist/index.js";
-import { type ComparableIndex, scoringMedium } from "./dull-index.ts";
+import { type ComparableIndex, type KeyRun, scoringMedium } from "./dull-index.ts";
 import type { ReuseFunction } from "./dull-reuse.ts";
+import { Dice } from "./random-caches.ts";
 
-const scratch = new ReuseScratch();
+const runs = new EndRuns();
+const dice = new Dice(7);
 
-/** The shipped rules as a function of end sets. */
+/** The shipped rules as a function of end sets, which are cut into runs in many ways. */
 export const fastReuse: ReuseFunction = (layout, promptTokens, ends) => {
-  const lists = ends.map((set) => ({
-    tokens: Uint32Array.from([...set].sort((left, right) => left - right)),
-    count: set.size,
-  }));
+  const compiled = compileLayout(layout);
+  runs.restart();
+  for (const [group, set] of ends.entries()) {
+    runs.open(group);
+    addRuns([...set].sort((left, right) => left - right));
+    closeGroup(compiled, group, runs);
+  }
   const out = { reusableTokens: 0, limitingGroupId: -1 };
-  computeReuse(compileLayout(layout), promptTokens, lists, scratch, out);
+  computeReuse(compiled, promptTokens, runs, out);
   return out.reusableTokens;
 };
+
+/**
+ * Cuts ends into progressions: the longest of a random step from each end that is left, or a shorter
+ * one; in order or, now and then, shuffled.
+ */
+function addRuns(ends: readonly number[]): void {
+  const left = new Set(ends);
+  const found: [number, number, number][] = [];
+  const isFinest = dice.chance(0.5);
+  for (const first of ends) {
+    if (!left.delete(first)) continue;
+    const next = [...left].find((end) => end > first);
+    const step = isFinest && next !== undefined ? next - first : dice.pick([1, 2, 4, 8, 16, 6, 12]);
+    let last = first;
+    while (left.has(last + step) && dice.chance(0.95)) {
+      last += step;
+      left.delete(last);
+    }
+    found.push([first, last, step]);
+  }
+  if (dice.chance(0.2)) found.sort(() => dice.next() - 0.5);
+  for (const [first, last, step] of found) runs.add(first, last, step);
+}
 
 /** Operations between two audits: an audit reads the whole index. */
 const AUDIT_EVERY = 16;
@@ -58,6 +87,23 @@ export class FastIndex implements ComparableIndex {
 
   store(rank: number, groupId: number, medium: string, key: string, endTokens: number): void {
     this.index.storeRun(this.handle(rank), groupId, mediumId(medium), keyOf(key), endTokens, 1);
+    this.auditSometimes();
+  }
+
+  storeRun(rank: number, groupId: number, medium: string, run: KeyRun): void {
+    const keys = Buffer.concat(run.keys.map(keyOf));
+    const { firstEndTokens, stepTokens } = run;
+    const parent = run.parent === undefined ? undefined : keyOf(run.parent);
+    const handle = this.handle(rank);
+    this.index.storeRun(
+      handle,
+      groupId,
+      mediumId(medium),
+      keys,
+      firstEndTokens,
+      stepTokens,
+      parent,
+    );
     this.auditSometimes();
   }
 
@@ -111,6 +157,13 @@ function mediumId(medium: string): number {
   return medium === scoringMedium ? 0 : 1;
 }
 
+const keys = new Map<string, Uint8Array>();
+
 function keyOf(text: string): Uint8Array {
-  return createHash("sha256").update(text).digest().subarray(0, 8);
+  let key = keys.get(text);
+  if (key === undefined) {
+    key = createHash("sha256").update(text).digest().subarray(0, 8);
+    keys.set(text, key);
+  }
+  return key;
 }

@@ -4,12 +4,14 @@
  * Refuses: a reader asked for positions that do not ascend.
  * Does not do: hash tokens.
  */
-import type { EndList } from "../../../src/prefix-index/dist/end-list.js";
-import type {
-  GroupLayout,
-  PrefixIndex,
-  RankHandle,
-  RankLayout,
+import {
+  type CompiledLayout,
+  closeGroup,
+  EndRuns,
+  type GroupLayout,
+  type PrefixIndex,
+  type RankHandle,
+  type RankLayout,
 } from "../../../src/prefix-index/dist/index.js";
 
 /** A group by its rule and numbers; id and class are its place unless given. */
@@ -62,9 +64,15 @@ function gcd(a: number, b: number): number {
   return b === 0 ? a : gcd(b, a % b);
 }
 
-/** Ends as the rules take them. */
-export function endList(...ends: readonly number[]): EndList {
-  return { tokens: Uint32Array.from(ends), count: ends.length };
+/** Ends of all groups as the rules take them: each end a run of its own. */
+export function runsOf(layout: CompiledLayout, ends: readonly (readonly number[])[]): EndRuns {
+  const runs = new EndRuns();
+  for (const [group, list] of ends.entries()) {
+    runs.open(group);
+    for (const end of list) runs.add(end, end, 1);
+    closeGroup(layout, group, runs);
+  }
+  return runs;
 }
 
 /** first, first + step ... last. */

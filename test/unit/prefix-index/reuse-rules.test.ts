@@ -1,19 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { compileLayout } from "../../../src/prefix-index/dist/compiled-layout.js";
 import type { RankLayout } from "../../../src/prefix-index/dist/index.js";
-import {
-  computeOwnPosition,
-  computeReuse,
-  ReuseScratch,
-} from "../../../src/prefix-index/dist/reuse-rules.js";
-import { chunked, endList, full, layoutOf, mamba, range, sliding } from "./layouts-and-prompts.ts";
-
-const scratch = new ReuseScratch();
+import { computeOwnPosition, computeReuse } from "../../../src/prefix-index/dist/reuse-rules.js";
+import { chunked, full, layoutOf, mamba, range, runsOf, sliding } from "./layouts-and-prompts.ts";
 
 function reuse(layout: RankLayout, promptTokens: number, ...ends: number[][]) {
   const out = { reusableTokens: -1, limitingGroupId: -9 };
-  const lists = ends.map((list) => endList(...list));
-  computeReuse(compileLayout(layout), promptTokens, lists, scratch, out);
+  const compiled = compileLayout(layout);
+  computeReuse(compiled, promptTokens, runsOf(compiled, ends), out);
   return out;
 }
 
@@ -129,9 +123,8 @@ describe("the joint search", () => {
     const ends = [range(4, 48, 4), [8, 12, 28, 32, 40, 44], [12, 24, 48]];
     expect(reuse(layout, 60, ...ends)).toEqual({ reusableTokens: 12, limitingGroupId: 1 });
     const compiled = compileLayout(layout);
-    const own = ends.map((list, group) =>
-      computeOwnPosition(compiled, 60, group, endList(...list)),
-    );
+    const runs = runsOf(compiled, ends);
+    const own = ends.map((_, group) => computeOwnPosition(compiled, 60, group, runs));
     expect(own).toEqual([48, 44, 48]);
   });
 

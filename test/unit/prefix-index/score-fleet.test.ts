@@ -6,18 +6,17 @@ import {
   PrefixIndex,
   type RankHandle,
   type RankLayout,
-  ReuseScratch,
   ScoreBuffer,
 } from "../../../src/prefix-index/dist/index.js";
 import {
   chunked,
-  endList,
   full,
   keysAt,
   layoutOf,
   mamba,
   PromptReader,
   range,
+  runsOf,
   sliding,
   store,
 } from "./layouts-and-prompts.ts";
@@ -32,7 +31,6 @@ test("walk and books agree with lists kept by hand over random fleets", () => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
     return (state >>> 8) % bound;
   };
-  const scratch = new ReuseScratch();
   for (let round = 0; round < 200; round++) {
     const index = new PrefixIndex(ROOMY);
     const fleet: { rank: RankHandle; layout: RankLayout; held: Map<string, Set<number>> }[] = [];
@@ -81,10 +79,11 @@ test("walk and books agree with lists kept by hand over random fleets", () => {
         const layout = subject?.layout ?? layoutOf([full(1)]);
         const lists = layout.groups.map(({ groupId }) => {
           const ends = [...(subject?.held.get(`${groupId}/0/${prompt}`) ?? [])];
-          return endList(...ends.sort((a, b) => a - b));
+          return ends.sort((a, b) => a - b);
         });
+        const compiled = compileLayout(layout);
         const want = { reusableTokens: -1, limitingGroupId: -1 };
-        computeReuse(compileLayout(layout), n, lists, scratch, want);
+        computeReuse(compiled, n, runsOf(compiled, lists), want);
         const got = {
           reusableTokens: out.reusableTokensAt(line),
           limitingGroupId: out.limitingGroupIdAt(line),
