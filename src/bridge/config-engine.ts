@@ -6,6 +6,7 @@
  * Does not do: read files, or add facts that are not stated.
  */
 import {
+  digestBytesOf,
   HASH_ALGORITHMS,
   KvEventsError,
   LIMITS,
@@ -125,6 +126,10 @@ function contradiction(stated: StatedEngine): string | undefined {
   }
   if (stated.roster_complete && stated.groups.length === 0) {
     return ".roster_complete: no group is listed";
+  }
+  const { digest_bytes: bytes, hash_algorithm: algorithm } = stated;
+  if (bytes !== undefined && algorithm !== undefined && bytes !== digestBytesOf(algorithm)) {
+    return `.digest_bytes: ${algorithm} has ${digestBytesOf(algorithm)}`;
   }
   const { scheduler_block_size: scheduler, hash_block_size: hash } = stated;
   if (scheduler !== undefined && hash !== undefined && scheduler % hash !== 0) {

@@ -118,7 +118,7 @@ export const bridgeFields = {
     "text",
     httpUrl,
     undefined,
-    "rank 0's API (http://127.0.0.1:8000): read are LoRA adapters' paths, which vLLM from 0.32 on hashes and " +
+    "rank 0's API (http://127.0.0.1:8000): read are LoRA adapters' paths, which vLLM from 0.31 on hashes and " +
       "no event tells. Needed with adapters alone",
   ),
   engineHttpApiKeyFile: field(

@@ -27,7 +27,7 @@ import type { HashingConfig } from "./engine-config.ts";
 import { affordable, aheadOf, reachOf, type UnitHint, unitsOf } from "./search-units.ts";
 import { INTEGER_BYTES, type SearchedStore } from "./searched-store.ts";
 import { type SpanInputs, showsKeys } from "./span-inputs.ts";
-import { hashWork } from "./span-walk.ts";
+import { hashWork, lengthOf } from "./span-walk.ts";
 import type { StoreEvent } from "./vllm-event.ts";
 
 /** A way to name blocks that gave a published hash. */
@@ -58,6 +58,8 @@ interface Sort {
   /** Of the seeds; where the next store goes on. */
   next: number;
   rounds: number;
+  /** A store of this sort came. */
+  isSeen: boolean;
 }
 
 const NO_TOKENS = new Uint32Array(0);
@@ -95,9 +97,10 @@ export class HashSearch {
     this.seeds = [...this.seeds].sort((a, b) => rankOf(a) - rankOf(b));
   }
 
-  /** Everything was tried often enough on one sort of stores. */
+  /** Everything was tried often enough on every sort of stores that came. */
   get isExhausted(): boolean {
-    return Object.values(this.sorts).some(isExhausted);
+    const seen = Object.values(this.sorts).filter(({ isSeen }) => isSeen);
+    return seen.length > 0 && seen.every(isExhausted);
   }
 
   /** Leaves nothing of a prompt in any buffer, and the next batch may cost as much again. */
@@ -187,7 +190,9 @@ export class HashSearch {
   private sortOf({ event, extraKeyForms }: SearchedStore): Sort {
     const where = event.parent === undefined ? "root" : "below";
     const what = extraKeyForms.length > 1 ? "Extra" : showsKeys(event) ? "Shown" : "Hidden";
-    return this.sorts[`${where}${what}`];
+    const sort = this.sorts[`${where}${what}`];
+    sort.isSeen = true;
+    return sort;
   }
 
   /** The form of extra keys under which a way gives the first listed hash; undefined = none does. */
@@ -231,7 +236,10 @@ export class HashSearch {
       const read = inputs.at(unit);
       const computed = read === undefined ? undefined : hasher.digest(digest, block, read.extras);
       this.hashes += 1;
-      this.spent += hashWork(unitTokens + lookaheadTokens);
+      const extra = read === undefined ? 0 : lengthOf(read);
+      this.spent += hashWork(unitTokens + lookaheadTokens + extra);
+      // A check, which begins in time and costs no more than a batch may, is never cut short.
+      if (this.spent >= 2 * LIMITS.hashSearchHashes.value) break;
       if (computed === undefined) break;
       digest = computed;
       if (to % blockSizeTokens === 0 && publishedHash(digest, form) === hashes[0]) return true;
@@ -248,7 +256,7 @@ export function wholeDigest(hash: string, algorithm: HashAlgorithm): Digest | un
 }
 
 function freshSorts(): Readonly<Record<SortName, Sort>> {
-  const fresh = (): Sort => ({ next: 0, rounds: 0 });
+  const fresh = (): Sort => ({ next: 0, rounds: 0, isSeen: false });
   return {
     rootShown: fresh(),
     rootHidden: fresh(),

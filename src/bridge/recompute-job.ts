@@ -142,7 +142,7 @@ export class RecomputeJob implements WalkTarget {
     const { recomputer, event } = this.options;
     const assumption = this.assumptions[this.at];
     if (this.reproduced > 0 && assumption !== undefined && hasExtras(event, assumption.salt)) {
-      recomputer.extraKeysReproduced(assumption.form);
+      recomputer.extraKeysReproduced(assumption.form, event.loraName);
     }
     const isJudged = this.assumptions.length === 1 && this.isWhole && walk.isUnbroken;
     if (isJudged && this.reproduced < this.listed.size) recomputer.contradicted(event);

@@ -20,6 +20,7 @@ import type { HashingMemory } from "./checkpoint-state.ts";
 import type { Counters } from "./counters.ts";
 import type { HashingConfig } from "./engine-config.ts";
 import { type Found, type FoundWay, HashSearch, wholeDigest } from "./hash-search.ts";
+import { hashStateText } from "./hash-state-text.ts";
 import { hasExtraKeys, isPlainSpan, type SearchedStore, searchedStore } from "./searched-store.ts";
 import { isLocalGpu } from "./slot-table.ts";
 import { isDenseStore } from "./span-inputs.ts";
@@ -63,6 +64,8 @@ export class Recomputer {
   private learntPaths: ReadonlyMap<string, string> = new Map();
   private readonly refutedPaths = new Map<string, string>();
   private loraPaths: ReadonlyMap<string, string>;
+  /** Of those, the ones under which a published hash was reproduced: nobody else is told of the others. */
+  private readonly reproducedPaths = new Map<string, string>();
   private storesSinceCheck = 0;
   private currentRevision = 1;
 
@@ -142,8 +145,13 @@ export class Recomputer {
     else if (!isNeeded && isPlainSpan(event)) this.check(this.way, store);
   }
 
-  /** A hash with extra keys was reproduced. */
-  extraKeysReproduced(form: ExtraKeyForm): void {
+  /** A hash with extra keys was reproduced; `loraName`: its adapter. */
+  extraKeysReproduced(form: ExtraKeyForm, loraName: string | undefined): void {
+    const path = loraName === undefined ? undefined : this.loraPaths.get(loraName);
+    if (loraName !== undefined && path !== undefined && form === "tagged") {
+      if (this.reproducedPaths.get(loraName) !== path) this.currentRevision += 1;
+      this.reproducedPaths.set(loraName, path);
+    }
     if (this.extraKeyForm === form) return;
     this.extraKeyForm = form;
     this.currentRevision += 1;
@@ -159,7 +167,7 @@ export class Recomputer {
       // The name leads to another path by now.
       this.refutedPaths.set(loraName, path);
       this.mergePaths();
-      this.options.report("a LoRA adapter's path is not the one that is hashed", {});
+      this.options.report("a LoRA adapter's path is not the one that is hashed", { loraName });
       return;
     }
     if (loraName !== undefined || hasExtraKeys(event)) {
@@ -179,6 +187,7 @@ export class Recomputer {
     this.extraKeyForm = undefined;
     this.isExtraKeyFormRefuted = false;
     this.refutedPaths.clear();
+    this.reproducedPaths.clear();
     this.mergePaths();
     if (this.state !== "off") this.setState("searching");
   }
@@ -201,8 +210,12 @@ export class Recomputer {
   }
 
   private scheme(): HashScheme | undefined {
-    const { way, extraKeyForm, loraPaths } = this;
+    const { way, extraKeyForm, reproducedPaths } = this;
     if (this.state !== "proven" || way === undefined) return undefined;
+    // A path that was never reproduced may be wrong, and whoever hashes with it would be sure of a wrong answer.
+    const loraPaths = new Map(
+      [...this.loraPaths].filter(([name, path]) => reproducedPaths.get(name) === path),
+    );
     const { algorithm, seedOrigin, rootDigest, unitTokens } = way;
     return { algorithm, seedOrigin, rootDigest, unitTokens, extraKeyForm, loraPaths };
   }
@@ -233,7 +246,9 @@ export class Recomputer {
 
   private take(found: Found, store: SearchedStore): void {
     this.way = found.way;
-    if (store.extraKeyForms.length > 1) this.extraKeysReproduced(found.extraKeyForm);
+    if (store.extraKeyForms.length > 1) {
+      this.extraKeysReproduced(found.extraKeyForm, store.event.loraName);
+    }
   }
 
   private check(way: FoundWay, store: SearchedStore): void {
@@ -267,7 +282,7 @@ export class Recomputer {
     this.currentRevision += 1;
     const { way } = this;
     const isKnown = state === "proven" && way !== undefined;
-    this.options.report(`block hashes: ${STATE_TEXTS[state]}`, {
+    this.options.report(`block hashes: ${hashStateText(state, this.options.config)}`, {
       reason: state,
       ...(isKnown
         ? { algorithm: way.algorithm, seedOrigin: way.seedOrigin, unitTokens: way.unitTokens }
@@ -275,11 +290,3 @@ export class Recomputer {
     });
   }
 }
-
-const STATE_TEXTS: Readonly<Record<HashState, string>> = {
-  searching: "searched anew",
-  proven: "the engine's own were reproduced",
-  not_found: "no known way gives the engine's own; only equal hashes place sparse entries",
-  refuted: "the engine published one that is not reproduced; nothing is recomputed any more",
-  off: "not recomputed",
-};

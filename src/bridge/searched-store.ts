@@ -45,14 +45,17 @@ export function searchedStore(
     loraPath: loraName === undefined ? undefined : loraPath(loraName),
     assumedSalt: undefined,
   };
-  return {
-    event,
-    form,
-    lookaheadTokens,
-    extraKeyForms: isPlainSpan(event) ? ONE_FORM : BOTH_FORMS,
-    inputs: (extraKeyForm, unitTokens) =>
-      spanInputs(event, { ...context, form: extraKeyForm, unitTokens }),
+  // They are the same for every seed, and reading them costs as much as the event is long.
+  const known = new Map<string, SpanInputs | undefined>();
+  const inputs = (extraKeyForm: ExtraKeyForm, unitTokens: number): SpanInputs | undefined => {
+    const name = `${extraKeyForm}/${unitTokens}`;
+    if (!known.has(name)) {
+      known.set(name, spanInputs(event, { ...context, form: extraKeyForm, unitTokens }));
+    }
+    return known.get(name);
   };
+  const extraKeyForms = isPlainSpan(event) ? ONE_FORM : BOTH_FORMS;
+  return { event, form, lookaheadTokens, extraKeyForms, inputs };
 }
 
 /** The form in which an event publishes hashes; undefined = it has none. */

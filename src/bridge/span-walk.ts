@@ -54,6 +54,9 @@ export interface SpanWalkOptions {
 const NO_TOKENS = new Uint32Array(0);
 /** Tokens, or characters of extra keys, that cost about as much as the rest of a hash. */
 const TOKENS_PER_WORK = 64;
+/** An item is read, placed and encoded, whatever its name. */
+const TOKENS_PER_ITEM = 64;
+
 /** What a unit costs whose digest is not computed, beside its tokens; a computed one is 1. */
 const UNIT_WORK = 0.25;
 
@@ -190,11 +193,12 @@ export class SpanWalk {
 }
 
 /** Characters of a unit's extra keys. */
-function lengthOf({ extras }: UnitInputs): number {
+/** What extra keys add to a hash, as so many tokens: their texts, and something for each item. */
+export function lengthOf({ extras }: UnitInputs): number {
   if (extras === undefined) return 0;
   const { loraName, loraPath, cacheSalt, items } = extras;
   let length = (loraName?.length ?? 0) + (loraPath?.length ?? 0) + (cacheSalt?.length ?? 0);
-  for (const { identifier } of items) length += identifier.length;
+  for (const { identifier } of items) length += identifier.length + TOKENS_PER_ITEM;
   return length;
 }
 

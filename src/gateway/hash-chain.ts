@@ -22,6 +22,9 @@ export interface PromptHashReader {
 /** Makes a reader of one scheme and look-ahead. */
 export type PromptHashFactory = (scheme: HashScheme, lookaheadTokens: number) => PromptHashReader;
 
+/** A hash of more tokens, or longer texts, costs as many hashes. */
+const TOKENS_PER_WORK = 64;
+
 const NO_PROMPT: HashedPrompt = {
   tokens: [],
   loraName: undefined,
@@ -32,16 +35,25 @@ const NO_PROMPT: HashedPrompt = {
 /** One reader, begun at most once a query. */
 export class HashChain {
   private readonly reader: PromptHashReader;
-  private readonly unitTokens: number;
+  private readonly scheme: HashScheme;
+  private readonly lookaheadTokens: number;
   private readonly keys: HashKeys;
+  /** What one hash of the present prompt costs, in hashes of 64 tokens. */
+  private workPerHash = 1;
   private queryNumber = -1;
   private endTokens = 0;
   private hashKey: string | undefined = undefined;
 
-  /** `unitTokens`: H of the reader's scheme. */
-  constructor(reader: PromptHashReader, unitTokens: number, keys: HashKeys) {
+  /** `scheme` and `lookaheadTokens`: the reader's. */
+  constructor(
+    reader: PromptHashReader,
+    scheme: HashScheme,
+    lookaheadTokens: number,
+    keys: HashKeys,
+  ) {
     this.reader = reader;
-    this.unitTokens = unitTokens;
+    this.scheme = scheme;
+    this.lookaheadTokens = lookaheadTokens;
     this.keys = keys;
   }
 
@@ -51,13 +63,17 @@ export class HashChain {
     this.queryNumber = queryNumber;
     this.endTokens = 0;
     this.reader.reset(prompt);
+    const { loraName = "" } = prompt;
+    const texts = loraName.length + (this.scheme.loraPaths.get(loraName)?.length ?? 0);
+    const hashed = this.scheme.unitTokens + this.lookaheadTokens + texts;
+    this.workPerHash = Math.max(1, hashed / TOKENS_PER_WORK);
     return true;
   }
 
-  /** How many hashes it takes to get there from where the chain stands. */
-  hashesTo(endTokens: number): number {
+  /** What it costs to get there from where the chain stands, in hashes of 64 tokens. */
+  workTo(endTokens: number): number {
     if (endTokens > this.reader.reachTokens) return 0;
-    return (endTokens - this.endTokens) / this.unitTokens;
+    return ((endTokens - this.endTokens) / this.scheme.unitTokens) * this.workPerHash;
   }
 
   /** The key of the hash at an end, as `keyText`; ends do not descend. Undefined = it cannot be computed. */

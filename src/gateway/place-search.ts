@@ -49,7 +49,7 @@ export class PlaceSearch {
   private readonly tables = new Map<number, TailTable>();
   private readonly schemes = new Map<string, SchemeBlocks>();
   private readonly plainChains = new Map<string, { readonly chain: HashChain; schemes: number }>();
-  /** Of the present query. */
+  /** Of the present query, in hashes of 64 tokens. */
   private hashesLeft = 0;
   private hashed: HashedPrompt | undefined = undefined;
   private readonly begun: HashChain[] = [];
@@ -192,9 +192,9 @@ export class PlaceSearch {
 
   /** Undefined = the hash cannot be computed, or not within what a query may cost. */
   private hashKeyAt(chain: HashChain, end: number): string | undefined {
-    const hashes = chain.hashesTo(end);
-    if (hashes > this.hashesLeft) return undefined;
-    this.hashesLeft -= hashes;
+    const work = chain.workTo(end);
+    if (work > this.hashesLeft) return undefined;
+    this.hashesLeft -= work;
     return chain.hashKeyAt(end);
   }
 
@@ -260,6 +260,6 @@ export class PlaceSearch {
 
   private newChain(scheme: HashScheme, lookaheadTokens: number): HashChain {
     const reader = this.makeReader(scheme, lookaheadTokens);
-    return new HashChain(reader, scheme.unitTokens, this.hashKeys);
+    return new HashChain(reader, scheme, lookaheadTokens, this.hashKeys);
   }
 }

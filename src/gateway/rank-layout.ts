@@ -15,7 +15,12 @@ import {
   type RankLayout,
   type ReuseRule,
 } from "@kv-group-bridge/prefix-index";
-import type { EngineDescription, GroupDescription } from "@kv-group-bridge/protocol";
+import {
+  type EngineDescription,
+  type GroupDescription,
+  type HashScheme,
+  LIMITS,
+} from "@kv-group-bridge/protocol";
 import { LAYOUT_REASONS, type LayoutReason } from "./answer.ts";
 
 /**
@@ -94,6 +99,16 @@ export function giveLayout(
     index.setLayout(rank, layout) ||
     (index.setLayout(rank, undefined) && index.setLayout(rank, layout))
   );
+}
+
+/** The scheme under which prompts can be hashed; undefined = none, or one whose hashes would cost too much. */
+export function usableScheme(
+  engine: EngineDescription | undefined,
+  lookaheadTokens: number,
+): HashScheme | undefined {
+  const scheme = engine?.hashScheme?.scheme;
+  if (scheme === undefined) return undefined;
+  return scheme.unitTokens + lookaheadTokens <= LIMITS.hashTokens.value ? scheme : undefined;
 }
 
 /** b of a group in tokens as a description says it; undefined = not known. */

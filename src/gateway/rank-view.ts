@@ -37,7 +37,7 @@ import { checkStart, type ExpectedStart } from "./check-start.ts";
 import { checkContents, type MessageContents } from "./check-unplaced.ts";
 import { MediaTable } from "./media.ts";
 import type { PlaceSearch } from "./place-search.ts";
-import { giveLayout, rankLayout } from "./rank-layout.ts";
+import { giveLayout, rankLayout, usableScheme } from "./rank-layout.ts";
 import { RankUnplaced } from "./rank-unplaced.ts";
 import { ViewCursor } from "./view-cursor.ts";
 
@@ -257,8 +257,8 @@ export class RankView implements ViewFacts {
     const layout = result?.ok === true ? result.layout : undefined;
     this.layoutReasons = result === undefined ? ["no_groups"] : result.ok ? [] : result.reasons;
     this.groupKinds = result?.ok === true ? result.groupKinds : NO_KINDS;
-    if (layout === undefined) this.unplaced.setScheme(undefined, 0);
-    else this.unplaced.setScheme(engine?.hashScheme?.scheme, layout.lookaheadTokens);
+    const lookahead = layout?.lookaheadTokens ?? 0;
+    this.unplaced.setScheme(layout && usableScheme(engine, lookahead), lookahead);
     if (giveLayout(this.options.index, this.rank, layout)) return true;
     clearScope(this.target, ALL, ALL);
     invariant(this.options.index.setLayout(this.rank, layout), "an empty rank takes any layout");

@@ -11,6 +11,7 @@ import {
   type HashScheme as WireScheme,
   HashScheme_State as WireState,
 } from "@kv-group-bridge/gen/kvgroup/v1/engine_pb";
+import { LIMITS } from "./limits.ts";
 
 declare const brand: unique symbol;
 
@@ -116,7 +117,7 @@ export function hashSchemeFromWire(wire: WireScheme): HashSchemeStatus {
     seedOrigin !== undefined &&
     wire.unitTokens > 0 &&
     (wire.rootDigest.length === 0 || wire.rootDigest.length === digestBytesOf(algorithm)) &&
-    Object.keys(wire.loraPaths).length <= MAX_LORA_PATHS;
+    arePathsSound(wire.loraPaths);
   if (!isSound) return { state: "off", scheme: undefined };
   return {
     state,
@@ -129,6 +130,15 @@ export function hashSchemeFromWire(wire: WireScheme): HashSchemeStatus {
       loraPaths: new Map(Object.entries(wire.loraPaths)),
     },
   };
+}
+
+function arePathsSound(paths: Readonly<Record<string, string>>): boolean {
+  const most = LIMITS.textBytes.value;
+  const entries = Object.entries(paths);
+  return (
+    entries.length <= MAX_LORA_PATHS &&
+    entries.every(([name, path]) => name.length <= most && path.length <= most)
+  );
 }
 
 /** The digest of bytes; their number is not checked. */

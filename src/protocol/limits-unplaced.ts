@@ -27,9 +27,9 @@ export const UNPLACED_LIMITS = {
     "as unplacedBlocksPerRank",
   ),
   hashesPerQuery: limit(
-    131_072,
+    32_768,
     "hashes",
-    "a prompt of 2 M tokens in units of 16: 0.1 to 0.3 s; usual prompts under many schemes",
+    "of 64 tokens: a prompt of 500,000 tokens in units of 16, about 30 ms; or usual prompts under several schemes",
     "blocks that would take more are not looked for, and answers of their ranks are lower bounds",
   ),
 } as const satisfies Record<string, Limit>;

@@ -371,6 +371,8 @@ describe("the engine description", () => {
     [{ roster_complete: true }, ".roster_complete: "],
     [{ eagle_bound: "both" }, ".eagle_bound: "],
     [{ digest_bytes: 4 }, ".digest_bytes: "],
+    [{ digest_bytes: 32, hash_algorithm: "xxhash" }, ".digest_bytes: "],
+    [{ digest_bytes: 16, hash_algorithm: "sha256" }, ".digest_bytes: "],
     [{ lookahead_tokens: -1 }, ".lookahead_tokens: "],
   ])("%j is refused at its path", (raw, path) => {
     const { code, message } = refusal(() => parseEngineDescription(raw));

@@ -200,6 +200,22 @@ describe("searching", () => {
     },
   );
 
+  test("extra keys cost what they are long: a few of those stores use a batch's time up", () => {
+    const { recomputer } = new Watched();
+    const identifier = "x".repeat(1_000);
+    const keys = Array.from({ length: 256 }, (_, offset) => ({
+      type: "item" as const,
+      identifier,
+      offset,
+    }));
+    const event = { ...withFake(storeOf(engineOf())), extraKeys: [keys], blockSizeTokens: 512 };
+    const store = { ...event, hashes: event.hashes.slice(0, 1), tokens: drawTokens(dice, 512) };
+    for (let i = 0; i < 8; i++) recomputer.see(store, 0, false);
+    // A hash of them is worth about 4,000 plain ones; most of what is counted are units that cannot be hashed.
+    expect(recomputer["search"].hashes).toBeLessThanOrEqual(40);
+    expect(recomputer["search"].hashes).toBeGreaterThan(0);
+  });
+
   test("is off where nothing is to be recognised", () => {
     const watched = new Watched({ isRecognised: false });
     watched.see(storeOf(engineOf()));
@@ -278,7 +294,7 @@ describe("LoRA paths and forms of extra keys", () => {
         ["b", "/b"],
       ]),
     );
-    recomputer.extraKeysReproduced("tagged");
+    recomputer.extraKeysReproduced("tagged", undefined);
     expect(recomputer.loraPath("a")).toBe("/wrong");
     recomputer.contradicted(loraStore);
     expect([recomputer.loraPath("a"), recomputer.loraPath("b")]).toEqual([undefined, "/b"]);
@@ -308,7 +324,7 @@ describe("LoRA paths and forms of extra keys", () => {
 
   test("where no path is hashed, what contradicts an adapter's store contradicts the form", () => {
     const { recomputer, reports } = proven(engineOf(), { loraPaths: new Map([["a", "/a"]]) });
-    recomputer.extraKeysReproduced("untagged");
+    recomputer.extraKeysReproduced("untagged", undefined);
     recomputer.contradicted(loraStore);
     expect(recomputer.proven).toMatchObject({ isExtraKeyFormRefuted: true });
     expect(recomputer.loraPath("a")).toBe("/a");
@@ -317,7 +333,7 @@ describe("LoRA paths and forms of extra keys", () => {
 
   test("a form that is contradicted leaves plain stores as they are", () => {
     const { recomputer } = proven(engineOf());
-    recomputer.extraKeysReproduced("tagged");
+    recomputer.extraKeysReproduced("tagged", undefined);
     recomputer.contradicted(storeOf(engineOf(), { cacheSalt: "s" }));
     expect(recomputer.status.state).toBe("proven");
     expect(recomputer.proven).toMatchObject({
@@ -334,7 +350,7 @@ describe("memory", () => {
   test("another process goes on with what was found", () => {
     const engine = engineOf({ algorithm: "xxhash_cbor", seedText: "7" });
     const first = proven(engine);
-    first.recomputer.extraKeysReproduced("untagged");
+    first.recomputer.extraKeysReproduced("untagged", undefined);
     const second = new Watched();
     second.recomputer.restore(first.recomputer.memory());
     expect(second.recomputer.proven).toEqual(first.recomputer.proven);

@@ -96,6 +96,25 @@ test("a query computes no more hashes than it may, and says where it stopped", (
   expect([search.tailsWithoutHash, obstructed.length]).toEqual([most * 2, 2]);
 });
 
+test("hashes of many tokens, or under long paths, count as so many", () => {
+  const { search, readers, obstructed, block } = searching();
+  const prompt = { tokens: new Uint32Array(9_000), loraName: "a" };
+  const loraPaths = new Map([["a", "/".repeat(1_000)]]);
+  for (const lookahead of [0, 8_000]) {
+    const rootDigest = digestOf(new Uint8Array(32).fill(lookahead & 255));
+    const scheme = search.join(fakeScheme({ unitTokens: 1, rootDigest, loraPaths }), lookahead);
+    search.add(block(1, scheme.scheme, prompt, false), scheme);
+  }
+  for (const reader of readers) reader.digestAt = () => "no block's hash";
+  const before = search.tailsWithoutHash;
+  search.find(prompt);
+  // 1 + 1,001 characters are worth 15.7 hashes; with 8,000 tokens more, 140.7.
+  const tried = search.tailsWithoutHash - before;
+  expect(tried).toBeLessThan(LIMITS.hashesPerQuery.value / 15);
+  expect(tried).toBeGreaterThan(0);
+  expect(obstructed.length).toBeGreaterThan(0);
+});
+
 test("all ranks together keep no more than their bound", () => {
   const { search } = searching();
   for (let i = 0; i < LIMITS.unplacedBlocks.value; i++) {

@@ -47,6 +47,14 @@ test("an equal tail alone places nothing", () => {
   expect(counted(bench)).toEqual([1, 0, 0]);
 });
 
+test("a scheme whose hashes cover more than hashTokens searches nothing", () => {
+  const scheme = fakeScheme();
+  const bench = live([store(0, [4, 4, 4])], withScheme(scheme, { lookaheadTokens: 8_200 }));
+  bench.take(batchWith(0, { stored: [unplaced(PROMPT, [8])] }));
+  expect(bench.view.unplaced.searchedBlocks).toBe(0);
+  expect(bench.view.unplaced.isUnsearchable).toBe(true);
+});
+
 test("a block is not one where no block of its size ends", () => {
   // The group's blocks are of 4 tokens, the unit too: a block of 8 does not end at 4, and one of 2 at 4 is no part.
   const bench = live([store(0, [4, 4, 4])], withScheme());

@@ -9,7 +9,7 @@ import { HASHER } from "./messages.ts";
 
 const OWNER = { found() {}, obstructed() {} };
 const scheme = fakeScheme();
-const plainChain = new HashChain(new FakeHashes(scheme), 4, new HashKeys(HASHER));
+const plainChain = new HashChain(new FakeHashes(scheme), scheme, 0, new HashKeys(HASHER));
 const newScheme = (name: string) =>
   new SchemeBlocks({ name, scheme, lookaheadTokens: 0, plainChain });
 
