@@ -23,14 +23,10 @@ export function recomputeRules(facts: EngineFacts, recomputer: Recomputer): Reco
   let leads: ReadonlySet<GroupId> = new Set();
   let leadSizes: ReadonlySet<number> = new Set();
   let hasOthers = false;
-  let mayHitInside = true;
-  let unit: number | undefined;
   const look = (): void => {
-    if (facts.revision === revision && unit === recomputer.unitTokens) return;
+    if (facts.revision === revision) return;
     revision = facts.revision;
-    unit = recomputer.unitTokens;
-    const { groups: all, isFine } = facts.describe(unit);
-    mayHitInside = isFine !== false;
+    const all = facts.describe().groups;
     hasOthers = all.length > 1;
     groups = all.filter((group) => LEAD_KINDS.has(group.kind ?? ""));
     leads = new Set(groups.map((group) => group.groupId));
@@ -43,14 +39,13 @@ export function recomputeRules(facts: EngineFacts, recomputer: Recomputer): Reco
       look();
       return !leadSizes.has(unitTokens);
     },
-    // The spans of lead groups cover every prompt, and blocks of H list every end. Inside a block an end is named by
-    // partial entries alone, which no lookup reads outside of fine mode. Where there is no lead, any group's spans may
-    // be all there is, and do not list every end: other groups may name one.
+    // The spans of lead groups cover every prompt, and blocks of H list every end. Where there is no lead, any group's
+    // spans may be all there is, and do not list every end: other groups may name one.
     keepsFineEnds: ({ blockSizeTokens, groupId }, unitTokens) => {
       look();
       const isFine = blockSizeTokens !== unitTokens;
       if (leads.size === 0) return isFine || hasOthers;
-      return isFine && mayHitInside && (groupId === undefined || leads.has(groupId));
+      return isFine && (groupId === undefined || leads.has(groupId));
     },
   };
 }

@@ -248,14 +248,13 @@ export class SpanRecomputing implements JobHost, RetryHost {
     walk: RecomputeWalk,
     job: RecomputeJob,
   ): void {
-    const block = this.fineEnds.add(hash);
-    if (block.isPlaced) return;
+    if (this.fineEnds.has(hash)) return;
     this.learnt += 1;
     this.known.work += END_WORK;
     walk.finishKey();
-    block.place(walk.state, walk.keyLow, walk.keyHigh, job.event.loraName);
-    block.isPlain = job.isPlain;
-    block.digest = digest;
+    const { state, keyLow, keyHigh } = walk;
+    const { loraName } = job.event;
+    this.fineEnds.add(hash, { state, keyLow, keyHigh, digest, loraName, isPlain: job.isPlain });
   }
 
   private noteSalt(event: StoreEvent, unitTokens: number): void {

@@ -15,6 +15,7 @@ import {
   HashKeys,
   KeyedHasher,
   LIMITS,
+  PrefixState,
 } from "../../../src/protocol/dist/index.js";
 import { group, hash, span, stored } from "../../support/typed-events.ts";
 
@@ -89,19 +90,44 @@ describe("SpanRetries", () => {
 });
 
 describe("FineEnds", () => {
-  test("the oldest goes at the bound; one that is named again is young", () => {
+  function end(endTokens: number) {
+    const state = new PrefixState();
+    state.load(Uint32Array.of(endTokens, 2, 3, 4), 0, endTokens);
+    const digest = digestOf(new Uint8Array(32).fill(endTokens));
+    return { state, keyLow: endTokens, keyHigh: 9, digest, loraName: "a", isPlain: endTokens > 8 };
+  }
+
+  test("an end comes back as it was, as a block that no mirror knows", () => {
     const ends = new FineEnds(3);
-    for (const number of [1, 2, 3, 1, 4]) ends.add(hash(number));
-    expect([1, 2, 3, 4].map((number) => ends.find(hash(number)) !== undefined)).toEqual([
-      true,
-      false,
-      true,
-      true,
-    ]);
+    ends.add(hash(1), end(8));
+    ends.add(hash(2), end(12));
+    const block = ends.find(hash(2));
+    expect(block).toMatchObject({
+      hash: hash(2),
+      isForgotten: true,
+      endTokens: 12,
+      keyLow: 12,
+      keyHigh: 9,
+      digest: end(12).digest,
+      loraName: "a",
+      isPlain: true,
+    });
+    expect(block?.stateWords).toEqual(Uint32Array.of(12, 2, 3, 4));
+    expect(ends.find(hash(1))?.isPlain).toBe(false);
+  });
+
+  test("the oldest goes at the bound, also around what was taken out", () => {
+    const ends = new FineEnds(3);
+    for (const number of [1, 2, 3, 4]) ends.add(hash(number), end(number));
+    expect([1, 2, 3, 4].map((number) => ends.has(hash(number)))).toEqual([false, true, true, true]);
     ends.delete(hash(3));
-    expect(ends.size).toBe(2);
+    ends.add(hash(3), end(5));
+    expect(ends.has(hash(2))).toBe(false);
+    ends.add(hash(6), end(6));
+    expect(ends.find(hash(3))?.endTokens).toBe(5);
+    expect(ends.size).toBe(3);
     ends.clear();
-    expect([ends.size, ends.find(hash(1))]).toEqual([0, undefined]);
+    expect([ends.size, ends.find(hash(4))]).toEqual([0, undefined]);
   });
 });
 
