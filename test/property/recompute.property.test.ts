@@ -34,7 +34,7 @@ import { group } from "../support/typed-events.ts";
 
 const RUNS = { numRuns: 250 };
 /** Seeds that once broke a law. */
-const KNOWN = [64_366_878, 1_333_731_042, 574_073_289];
+const KNOWN = [64_366_878, 1_333_731_042, 574_073_289, 973_766_839, 1_150_847_476];
 const seeds = fc.integer({ min: 1, max: 2 ** 31 });
 
 interface GivenPlace {
