@@ -23,10 +23,14 @@ import {
 import { z } from "zod";
 import type { BlockHashesFlags } from "./block-hashes-flags.ts";
 
+const NO_BLOCK = "no block: the tokens fill none, look-ahead included\n";
+
 /** Prints the blocks; throws KvEventsError("config_invalid"). */
 export function blockHashesCommand(flags: BlockHashesFlags): void {
   const lines = blockHashLines(flags, (path) => readFileSync(path === "-" ? 0 : path, "utf8"));
   process.stdout.write(lines.map((line) => `${line}\n`).join(""));
+  // Said apart from what a program reads: nothing is a right answer.
+  if (lines.length === 0) process.stderr.write(NO_BLOCK);
 }
 
 /** The lines to print. `readText` reads a file, "-" being standard input. Throws KvEventsError("config_invalid"). */

@@ -40,6 +40,12 @@ test("--json, a file of tokens, look-ahead, and vLLM's own digests with a LoRA a
   }
 });
 
+test("tokens that fill no block print nothing, and stderr says so", async () => {
+  const run = await runCli([...block, "--tokens", "1,2,3"]);
+  expect([run.code, run.stdout]).toEqual([0, ""]);
+  expect(run.stderr).toContain("no block");
+});
+
 test("what is refused has exit code 2 and no token in its message", async () => {
   const run = await runCli([...block, "--tokens", "31337,x"]);
   expect(run.stderr).toBe(
