@@ -11,8 +11,9 @@ import type { BatchWriter } from "./batch-writer.ts";
 import type { Grouping } from "./checkpoint-state.ts";
 import type { Counters } from "./counters.ts";
 import { type EngineFacts, GROUP_CONTRADICTIONS } from "./engine-facts.ts";
-import { isPlainStore, type Mirror } from "./mirror.ts";
+import type { Mirror } from "./mirror.ts";
 import { isLocalGpu } from "./slot-table.ts";
+import { isPlainStore } from "./store-extras.ts";
 import type { RefusedEvent, RemoveEvent, StoreEvent, VllmEvent } from "./vllm-event.ts";
 
 /** What the applier works on. */

@@ -10,12 +10,14 @@ import {
   type BlockTokens,
   COMMON_SEED_TEXTS,
   DEFAULT_SEED_TEXT,
+  hashWork,
   publishedHash,
   seedDigest,
 } from "@kv-group-bridge/engine-hash";
 import {
   type Digest,
   digestBytesOf,
+  EXTRA_KEY_FORMS,
   type ExtraKeyForm,
   HASH_ALGORITHMS,
   type HashAlgorithm,
@@ -27,7 +29,7 @@ import type { HashingConfig } from "./engine-config.ts";
 import { affordable, aheadOf, reachOf, type UnitHint, unitsOf } from "./search-units.ts";
 import { INTEGER_BYTES, type SearchedStore } from "./searched-store.ts";
 import { type SpanInputs, showsKeys } from "./span-inputs.ts";
-import { hashWork, lengthOf } from "./span-walk.ts";
+import { lengthOf } from "./span-walk.ts";
 import type { StoreEvent } from "./vllm-event.ts";
 
 /** A way to name blocks that gave a published hash. */
@@ -89,7 +91,7 @@ export class HashSearch {
   constructor(config: HashingConfig) {
     this.algorithms = config.algorithm === undefined ? HASH_ALGORITHMS : [config.algorithm];
     for (const algorithm of this.algorithms) {
-      for (const form of FORMS) {
+      for (const form of EXTRA_KEY_FORMS) {
         this.hashers.set(`${algorithm}/${form}`, new BlockHasher(algorithm, form));
       }
     }
@@ -249,7 +251,6 @@ export class HashSearch {
   }
 }
 
-const FORMS: readonly ExtraKeyForm[] = ["tagged", "untagged"];
 /** A published hash as a whole digest of an algorithm; undefined = it is not one. */
 export function wholeDigest(hash: string, algorithm: HashAlgorithm): Digest | undefined {
   return isDigestOf(hash, algorithm) ? hash : undefined;

@@ -28,6 +28,7 @@ import type { LearntPlaces, RecomputeRules, RecomputingCost } from "./place-type
 import { Placement } from "./placement.ts";
 import { SlotTable } from "./slot-table.ts";
 import { SpanRecomputing } from "./span-recomputing.ts";
+import { isPlainStore } from "./store-extras.ts";
 import type { RemoveEvent, StoreEvent } from "./vllm-event.ts";
 
 export {
@@ -98,7 +99,7 @@ export class Mirror {
     return this.held.placed;
   }
 
-  /** Held (block, slot) pairs whose place is not known: they are not in the stream. */
+  /** Held (block, slot) pairs whose place is not known: no STORE tells them. */
   get unplaced(): number {
     return this.held.unplaced;
   }
@@ -173,9 +174,9 @@ export class Mirror {
     return left.size === 0 ? event.hashes : event.hashes.filter((hash) => !left.has(hash));
   }
 
-  /** The end of a batch: what is still without a place is told so, as far as it can be. `lookaheadTokens`: L. */
-  endBatch(lookaheadTokens: number): void {
-    this.spans?.endBatch(lookaheadTokens);
+  /** The end of a batch: what is still without a place is told so, as far as it can be. */
+  endBatch(): void {
+    this.spans?.endBatch();
     const unitTokens = this.spans?.unitTokens;
     if (unitTokens !== undefined && unitTokens !== this.toldUnitTokens) {
       this.places.unitProven(unitTokens);
@@ -369,14 +370,4 @@ export class Mirror {
     this.places.forget(oldest);
     this.forgottenPlaces += 1;
   }
-}
-
-/** Nothing but tokens is in the event's hashes. */
-export function isPlainStore(event: StoreEvent): boolean {
-  return (
-    event.loraId === undefined &&
-    event.loraName === undefined &&
-    (event.lookaheadTokens === undefined || event.lookaheadTokens.length === 0) &&
-    (event.extraKeys?.every((keys) => keys === undefined) ?? true)
-  );
 }

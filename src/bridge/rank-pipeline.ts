@@ -287,7 +287,7 @@ export class RankPipeline implements RankView {
       this.writer.discard();
       this.beginEpoch(WithdrawReason.LIMIT_REACHED, true);
     }
-    this.mirror.endBatch(this.facts.lookaheadTokens ?? 0);
+    this.mirror.endBatch();
     this.announceEngine();
     this.emitBatch(sequence, batch.timestampSeconds ?? 0, this.writer.takeKeyEvents());
   }

@@ -8,6 +8,7 @@
 import {
   type BlockHash,
   type Digest,
+  EXTRA_KEY_FORMS,
   type ExtraKeyForm,
   type KeyedHasher,
   LIMITS,
@@ -16,8 +17,9 @@ import type { Block } from "./block.ts";
 import type { ProvenWay, Recomputer } from "./recomputer.ts";
 import { isLocalGpu } from "./slot-table.ts";
 import type { SpanDigests } from "./span-digests.ts";
-import { isDenseStore, shownSalt, spanInputs } from "./span-inputs.ts";
+import { shownSalt, showsKeys, spanInputs } from "./span-inputs.ts";
 import { SpanWalk, type WalkTarget } from "./span-walk.ts";
+import { hasExtraKeys, isPlainStore } from "./store-extras.ts";
 import type { StoreEvent } from "./vllm-event.ts";
 
 /** An end that was computed. */
@@ -191,21 +193,8 @@ export class RecomputeJob implements WalkTarget {
   }
 }
 
-function isPlainStore(event: StoreEvent): boolean {
-  return (
-    event.loraId === undefined &&
-    event.loraName === undefined &&
-    (event.lookaheadTokens?.length ?? 0) === 0 &&
-    (event.extraKeys?.every((keys) => keys === undefined) ?? true)
-  );
-}
-
 function hasExtras(event: StoreEvent, salt: string | undefined): boolean {
-  return (
-    salt !== undefined ||
-    event.loraName !== undefined ||
-    (event.extraKeys?.some((keys) => keys !== undefined) ?? false)
-  );
+  return salt !== undefined || event.loraName !== undefined || hasExtraKeys(event);
 }
 
 /** Whether a span can be told by hashes of H tokens at all. */
@@ -228,8 +217,8 @@ function assumptionsOf(options: JobOptions): readonly Assumption[] {
   if (event.parent !== undefined && parent?.isPlaced !== true) return [];
   // A prompt has one adapter from its first token on.
   if (parent !== undefined && parent.loraName !== event.loraName) return [];
-  const isShown = isDenseStore(event) && event.extraKeys !== undefined;
-  const mayBeSalted = event.parent === undefined && !isShown && shownSalt(event) === undefined;
+  const mayBeSalted =
+    event.parent === undefined && !showsKeys(event) && shownSalt(event) === undefined;
   const assumptions: Assumption[] = [];
   const open: readonly (string | undefined)[] = mayBeSalted ? [undefined, ...salts] : [undefined];
   for (const salt of open.slice(0, 1 + LIMITS.saltsPerPrompt.value)) {
@@ -241,5 +230,5 @@ function assumptionsOf(options: JobOptions): readonly Assumption[] {
 function formsOf(way: ProvenWay, isNeeded: boolean): readonly ExtraKeyForm[] {
   if (!isNeeded) return ["tagged"];
   if (way.extraKeyForm !== undefined) return [way.extraKeyForm];
-  return way.isExtraKeyFormRefuted ? [] : ["tagged", "untagged"];
+  return way.isExtraKeyFormRefuted ? [] : EXTRA_KEY_FORMS;
 }

@@ -4,7 +4,7 @@
  * Refuses: nothing.
  * Does not do: recompute.
  */
-import type { GroupDescription, GroupId } from "@kv-group-bridge/protocol";
+import type { GroupId } from "@kv-group-bridge/protocol";
 import type { EngineFacts } from "./engine-facts.ts";
 import type { RecomputeRules } from "./place-types.ts";
 import type { Recomputer } from "./recomputer.ts";
@@ -19,7 +19,6 @@ const LEAD_KINDS: ReadonlySet<string> = new Set([
 /** The rules of one rank. */
 export function recomputeRules(facts: EngineFacts, recomputer: Recomputer): RecomputeRules {
   let revision = 0;
-  let groups: readonly GroupDescription[] = [];
   let leads: ReadonlySet<GroupId> = new Set();
   let leadSizes: ReadonlySet<number> = new Set();
   let hasOthers = false;
@@ -28,7 +27,7 @@ export function recomputeRules(facts: EngineFacts, recomputer: Recomputer): Reco
     revision = facts.revision;
     const all = facts.describe().groups;
     hasOthers = all.length > 1;
-    groups = all.filter((group) => LEAD_KINDS.has(group.kind ?? ""));
+    const groups = all.filter((group) => LEAD_KINDS.has(group.kind ?? ""));
     leads = new Set(groups.map((group) => group.groupId));
     leadSizes = new Set(groups.map((group) => group.blockSizeTokens ?? 0));
   };

@@ -21,9 +21,10 @@ import type { Counters } from "./counters.ts";
 import type { HashingConfig } from "./engine-config.ts";
 import { type Found, type FoundWay, HashSearch, wholeDigest } from "./hash-search.ts";
 import { hashStateText } from "./hash-state-text.ts";
-import { hasExtraKeys, isPlainSpan, type SearchedStore, searchedStore } from "./searched-store.ts";
+import { type SearchedStore, searchedStore } from "./searched-store.ts";
 import { isLocalGpu } from "./slot-table.ts";
-import { isDenseStore } from "./span-inputs.ts";
+import { showsKeys } from "./span-inputs.ts";
+import { hasExtraKeys, isPlainSpan } from "./store-extras.ts";
 import type { StoreEvent } from "./vllm-event.ts";
 
 /** What a recomputer needs. */
@@ -255,7 +256,7 @@ export class Recomputer {
     const { event, lookaheadTokens } = store;
     const digest =
       event.parent === undefined ? way.rootDigest : wholeDigest(event.parent, way.algorithm);
-    if (digest === undefined || !isDenseStore(event) || event.extraKeys === undefined) return;
+    if (digest === undefined || !showsKeys(event)) return;
     if (!this.search.canCheck(way, event, lookaheadTokens)) return;
     this.storesSinceCheck += 1;
     if (this.storesSinceCheck < LIMITS.hashCheckStores.value) return;

@@ -4,9 +4,9 @@
  * Refuses: units whose hashes cover too much, or that cost more than a batch may.
  * Does not do: hash.
  */
+import { hashWork } from "@kv-group-bridge/engine-hash";
 import { LIMITS } from "@kv-group-bridge/protocol";
 import { isDenseStore } from "./span-inputs.ts";
-import { hashWork } from "./span-walk.ts";
 import type { StoreEvent } from "./vllm-event.ts";
 
 /** What is known of an engine's hash unit before anything was reproduced. */
@@ -17,19 +17,18 @@ export interface UnitHint {
 
 const NO_TOKENS = new Uint32Array(0);
 
-/** More hash units than any engine has in one block: 256 / 4 in DeepSeek-V4, 1600 / 16 in large recurrent blocks. */
-const MOST_UNITS_PER_BLOCK = 512;
-
 /** Units worth trying: the stated one, or the divisors of the block size, the largest first. */
 export function unitsOf(event: StoreEvent, hint: UnitHint): readonly number[] {
   const { blockSizeTokens } = event;
   const { statedTokens } = hint;
   if (statedTokens !== undefined) {
     const perBlock = blockSizeTokens / statedTokens;
-    return Number.isInteger(perBlock) && perBlock <= MOST_UNITS_PER_BLOCK ? [statedTokens] : [];
+    return Number.isInteger(perBlock) && perBlock <= LIMITS.hashUnitsPerBlock.value
+      ? [statedTokens]
+      : [];
   }
   const units: number[] = [];
-  for (let perBlock = 1; perBlock <= MOST_UNITS_PER_BLOCK; perBlock++) {
+  for (let perBlock = 1; perBlock <= LIMITS.hashUnitsPerBlock.value; perBlock++) {
     if (blockSizeTokens % perBlock === 0) units.push(blockSizeTokens / perBlock);
   }
   return units;

@@ -5,8 +5,9 @@
  * Does not do: hash.
  */
 import type { PublishedForm } from "@kv-group-bridge/engine-hash";
-import type { ExtraKeyForm } from "@kv-group-bridge/protocol";
+import { EXTRA_KEY_FORMS, type ExtraKeyForm } from "@kv-group-bridge/protocol";
 import { type SpanInputs, spanInputs } from "./span-inputs.ts";
+import { isPlainSpan } from "./store-extras.ts";
 import type { StoreEvent } from "./vllm-event.ts";
 
 /** A store as the search sees it. */
@@ -26,7 +27,6 @@ export const INTEGER_BYTES = 8;
 
 /** For a store with nothing but tokens the form makes no difference. */
 const ONE_FORM: readonly ExtraKeyForm[] = ["tagged"];
-const BOTH_FORMS: readonly ExtraKeyForm[] = ["tagged", "untagged"];
 /** Where a span below a parent begins is not known; far enough for every image that began before it. */
 const SOMEWHERE_TOKENS = 2 ** 30;
 
@@ -54,7 +54,7 @@ export function searchedStore(
     }
     return known.get(name);
   };
-  const extraKeyForms = isPlainSpan(event) ? ONE_FORM : BOTH_FORMS;
+  const extraKeyForms = isPlainSpan(event) ? ONE_FORM : EXTRA_KEY_FORMS;
   return { event, form, lookaheadTokens, extraKeyForms, inputs };
 }
 
@@ -63,14 +63,4 @@ export function publishedFormOf(event: StoreEvent): PublishedForm | undefined {
   const hash = event.hashes[0] ?? event.parent;
   if (hash === undefined) return undefined;
   return hash.length === INTEGER_BYTES ? "integer" : "bytes";
-}
-
-/** Something beside tokens is published of a block. */
-export function hasExtraKeys(event: StoreEvent): boolean {
-  return event.extraKeys?.some((keys) => keys !== undefined) ?? false;
-}
-
-/** Nothing but tokens is hashed, as far as the event says. */
-export function isPlainSpan(event: StoreEvent): boolean {
-  return event.loraName === undefined && event.loraId === undefined && !hasExtraKeys(event);
 }

@@ -15,7 +15,7 @@ import { isComputable, type JobHost, type ReachedEnd, RecomputeJob } from "./rec
 import type { ProvenWay } from "./recomputer.ts";
 import { SpanDigests } from "./span-digests.ts";
 import { shownSalt } from "./span-inputs.ts";
-import { type RetryHost, SpanQueue, SpanRetries } from "./span-queue.ts";
+import { type RetryHost, SpanQueue, SpanRetries, type WaitingSpan } from "./span-queue.ts";
 import type { StoreEvent } from "./vllm-event.ts";
 
 /** What it works with. */
@@ -68,9 +68,9 @@ export class SpanRecomputing implements JobHost, RetryHost {
   }
 
   /** Gives spans that told nothing a second try: the batch may have told more since. To be called at its end. */
-  endBatch(lookaheadTokens: number): void {
+  endBatch(): void {
     this.work();
-    this.retry(lookaheadTokens);
+    this.retry();
     this.retries.clear();
     this.untilWork = this.known.work + LIMITS.hashesPerBatch.value;
     this.options.recomputer.endBatch();
@@ -140,23 +140,21 @@ export class SpanRecomputing implements JobHost, RetryHost {
     if (event.tokens.length === 0) return;
     const unit = recomputer.unitTokens;
     if (unit !== undefined && !needsRecomputing(unit)) return;
+    const span = { event, lookaheadTokens };
     if (unit !== undefined) {
       this.noteSalt(event, unit);
       this.isReproduced = false;
-      this.add(event, lookaheadTokens);
+      this.add(span);
       this.work();
       // It comes to its turn with all that is known by then.
       if (this.waiting.first !== undefined) return;
     }
     const isTried =
       unit !== undefined && (event.parent === undefined || this.isAnchor(event.parent));
-    this.retries.add(
-      { event, lookaheadTokens },
-      {
-        isReproduced: isTried && this.isReproduced,
-        salts: isTried ? this.saltsOf(event) : -1,
-      },
-    );
+    this.retries.add(span, {
+      isReproduced: isTried && this.isReproduced,
+      salts: isTried ? this.saltsOf(event) : -1,
+    });
   }
 
   saltsOf(event: StoreEvent): number {
@@ -173,7 +171,7 @@ export class SpanRecomputing implements JobHost, RetryHost {
     return this.placed(hash) !== undefined;
   }
 
-  private retry(lookaheadTokens: number): void {
+  private retry(): void {
     const unit = this.options.recomputer.unitTokens;
     if (unit === undefined || !this.options.needsRecomputing(unit)) return;
     for (const event of this.retries.events) this.noteSalt(event, unit);
@@ -181,19 +179,19 @@ export class SpanRecomputing implements JobHost, RetryHost {
       const due = this.retries.due(this.learnt, this);
       // Where something waits, there is no time for more.
       if (due.length === 0 || this.waiting.first !== undefined) return;
-      for (const { event } of due) this.add(event, lookaheadTokens);
+      for (const span of due) this.add(span);
       this.work();
     }
   }
 
   /** Puts a span in line. */
-  private add(event: StoreEvent, lookaheadTokens: number): void {
+  private add({ event, lookaheadTokens }: WaitingSpan): void {
     const way = this.options.recomputer.proven;
     if (way === undefined || !isComputable(event, way.unitTokens, lookaheadTokens)) return;
     if (!this.waiting.push({ event, lookaheadTokens })) this.droppedSpans += 1;
   }
 
-  private begin(event: StoreEvent, lookaheadTokens: number, way: ProvenWay): RecomputeJob {
+  private begin({ event, lookaheadTokens }: WaitingSpan, way: ProvenWay): RecomputeJob {
     const { recomputer, hasher } = this.options;
     const parent = event.parent === undefined ? undefined : this.placed(event.parent);
     this.known.work += BEGIN_WORK + event.hashes.length / LISTED_PER_WORK;
@@ -214,13 +212,13 @@ export class SpanRecomputing implements JobHost, RetryHost {
   /** Goes on with what waits, in order, until the batch's budget is spent. */
   private work(): void {
     while (this.waiting.first !== undefined && this.known.work < this.untilWork) {
-      const { event, lookaheadTokens } = this.waiting.first;
+      const span = this.waiting.first;
       const way = this.options.recomputer.proven;
       if (way === undefined) {
         this.drop();
         return;
       }
-      const job = this.job ?? this.begin(event, lookaheadTokens, way);
+      const job = this.job ?? this.begin(span, way);
       this.job = job;
       job.step(this.untilWork);
       if (!job.isDone) continue;
@@ -237,6 +235,7 @@ export class SpanRecomputing implements JobHost, RetryHost {
     this.known.clear();
   }
 
+  /** The block of a hash with its place: the mirror's, or an end that no event names. */
   private placed(hash: BlockHash): Block | undefined {
     const block = this.options.host.find(hash);
     return block?.isPlaced === true ? block : this.fineEnds.find(hash);

@@ -7,7 +7,7 @@
  * Does not do: judge hashes or record places (its target does), or choose what is assumed of a span.
  */
 import type { BlockHasher, BlockTokens, PublishedForm } from "@kv-group-bridge/engine-hash";
-import { publishedHash } from "@kv-group-bridge/engine-hash";
+import { hashWork, publishedHash } from "@kv-group-bridge/engine-hash";
 import {
   type BlockHash,
   type Digest,
@@ -52,18 +52,11 @@ export interface SpanWalkOptions {
 }
 
 const NO_TOKENS = new Uint32Array(0);
-/** Tokens, or characters of extra keys, that cost about as much as the rest of a hash. */
-const TOKENS_PER_WORK = 64;
 /** An item is read, placed and encoded, whatever its name. */
 const TOKENS_PER_ITEM = 64;
 
 /** What a unit costs whose digest is not computed, beside its tokens; a computed one is 1. */
 const UNIT_WORK = 0.25;
-
-/** What one hash costs, in hashes of 64 tokens. `tokenCount`: look-ahead included. */
-export function hashWork(tokenCount: number): number {
-  return Math.max(1, tokenCount / TOKENS_PER_WORK);
-}
 
 /** One pass. `step` until it says that it is done. */
 export class SpanWalk {

@@ -6,6 +6,7 @@
  */
 export type { BlockTokens, HashedExtras, HashedItem } from "./block-content.ts";
 export { BlockHasher } from "./block-hasher.ts";
+export { hashWork } from "./hash-work.ts";
 export type { PromptItem } from "./item-walk.ts";
 export {
   type BlockDigest,

@@ -4,7 +4,7 @@
  * Refuses: ends that cannot be computed (undefined).
  * Does not do: keep the prompt beyond the query.
  */
-import type { HashedPrompt } from "@kv-group-bridge/engine-hash";
+import { type HashedPrompt, hashWork } from "@kv-group-bridge/engine-hash";
 import type { HashKeys, HashScheme } from "@kv-group-bridge/protocol";
 import type { MultimodalItem, NamedPrompt } from "./prompt-keys.ts";
 import { keyText } from "./unplaced-block.ts";
@@ -21,9 +21,6 @@ export interface PromptHashReader {
 
 /** Makes a reader of one scheme and look-ahead. */
 export type PromptHashFactory = (scheme: HashScheme, lookaheadTokens: number) => PromptHashReader;
-
-/** A hash of more tokens, or longer texts, costs as many hashes. */
-const TOKENS_PER_WORK = 64;
 
 const NO_PROMPT: HashedPrompt = {
   tokens: [],
@@ -66,7 +63,7 @@ export class HashChain {
     const { loraName = "" } = prompt;
     const texts = loraName.length + (this.scheme.loraPaths.get(loraName)?.length ?? 0);
     const hashed = this.scheme.unitTokens + this.lookaheadTokens + texts;
-    this.workPerHash = Math.max(1, hashed / TOKENS_PER_WORK);
+    this.workPerHash = hashWork(hashed);
     return true;
   }
 

@@ -85,7 +85,8 @@ const FORM_TO_WIRE: Readonly<Record<ExtraKeyForm, WireForm>> = {
   untagged: WireForm.UNTAGGED,
 };
 
-const FORMS: readonly ExtraKeyForm[] = ["tagged", "untagged"];
+/** Both, the newer one first. */
+export const EXTRA_KEY_FORMS: readonly ExtraKeyForm[] = ["tagged", "untagged"];
 
 /** The message of a status. */
 export function hashSchemeToWire(status: HashSchemeStatus): WireScheme {
@@ -126,7 +127,7 @@ export function hashSchemeFromWire(wire: WireScheme): HashSchemeStatus {
       seedOrigin,
       rootDigest: wire.rootDigest.length === 0 ? undefined : digestOf(wire.rootDigest),
       unitTokens: wire.unitTokens,
-      extraKeyForm: FORMS.find((form) => FORM_TO_WIRE[form] === wire.extraKeyForm),
+      extraKeyForm: EXTRA_KEY_FORMS.find((form) => FORM_TO_WIRE[form] === wire.extraKeyForm),
       loraPaths: new Map(Object.entries(wire.loraPaths)),
     },
   };

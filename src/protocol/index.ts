@@ -53,6 +53,7 @@ export {
   type Digest,
   digestBytesOf,
   digestOf,
+  EXTRA_KEY_FORMS,
   type ExtraKeyForm,
   HASH_ALGORITHMS,
   HASH_STATES,

@@ -26,6 +26,12 @@ export const HASHING_LIMITS = {
     "what one hash covers, look-ahead included: below one frame of a pickle; published models have 1,600",
     "such hashes are not recomputed; their blocks stay unplaced",
   ),
+  hashUnitsPerBlock: limit(
+    512,
+    "hash units",
+    "units tried for one block: engines have 64 (DeepSeek-V4) to 100 (large recurrent blocks)",
+    "smaller units are not tried: such an engine's way is not found",
+  ),
   hashCheckStores: limit(
     64,
     "stores",

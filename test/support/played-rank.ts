@@ -110,7 +110,7 @@ export class PlayedRank {
   apply(events: readonly VllmEvent[]): readonly string[] {
     this.said = [];
     for (const event of events) this.applier.apply(event);
-    this.mirror.endBatch(this.facts.lookaheadTokens ?? 0);
+    this.mirror.endBatch();
     const { said } = this;
     said.push(...this.writer.takeKeyEvents().map(text));
     said.push(...(this.writer.takeEngineEvents() ?? []).map(text));

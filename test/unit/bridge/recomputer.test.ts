@@ -200,6 +200,17 @@ describe("searching", () => {
     },
   );
 
+  test.each([
+    [0, "proven"],
+    [1, "searching"],
+  ])("a block of %i units more than hashUnitsPerBlock: %s", (more, state) => {
+    const blockSizeTokens = 4 * (LIMITS.hashUnitsPerBlock.value + more);
+    const engine = engineOf({ groups: [{ ...FULL, blockSizeTokens }] });
+    const watched = new Watched({}, 4);
+    watched.see(storeOf(engine, {}, blockSizeTokens));
+    expect(watched.state).toBe(state);
+  });
+
   test("extra keys cost what they are long: a few of those stores use a batch's time up", () => {
     const { recomputer } = new Watched();
     const identifier = "x".repeat(1_000);
