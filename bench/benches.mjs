@@ -27,3 +27,12 @@ export function chosenBenches(names) {
   }
   return names.length > 0 ? BENCHES.filter((name) => names.includes(name)) : BENCHES;
 }
+
+/** The options of `npm run bench` and `npm run bench:compare`, for parseArgs. */
+export const BENCH_OPTIONS = {
+  tiny: { type: "boolean" },
+  quick: { type: "boolean" },
+  full: { type: "boolean" },
+  only: { type: "string" },
+  rounds: { type: "string" },
+};

@@ -9,7 +9,7 @@ import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } f
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { chosenBenches } from "./benches.mjs";
+import { BENCH_OPTIONS, chosenBenches } from "./benches.mjs";
 import { joinRounds } from "./harness.mjs";
 import { machine } from "./machine.mjs";
 import { ratioTable } from "./ratios.mjs";
@@ -17,16 +17,7 @@ import { ratioTable } from "./ratios.mjs";
 const ROOT = join(import.meta.dirname, "..");
 const ORDER = ["before", "after", "after", "before"];
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    tiny: { type: "boolean" },
-    quick: { type: "boolean" },
-    full: { type: "boolean" },
-    only: { type: "string" },
-    rounds: { type: "string" },
-  },
-});
+const { values, positionals } = parseArgs({ allowPositionals: true, options: BENCH_OPTIONS });
 const [revision, ...names] = positionals;
 if (revision === undefined) {
   console.error("which revision? npm run bench:compare -- REV [name ...]");

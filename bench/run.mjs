@@ -7,7 +7,7 @@ import { spawnSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { chosenBenches } from "./benches.mjs";
+import { BENCH_OPTIONS, chosenBenches } from "./benches.mjs";
 import { machine } from "./machine.mjs";
 import { ratioTable } from "./ratios.mjs";
 
@@ -17,11 +17,7 @@ const BASELINE = join(import.meta.dirname, "baseline.json");
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
-    tiny: { type: "boolean" },
-    quick: { type: "boolean" },
-    full: { type: "boolean" },
-    only: { type: "string" },
-    rounds: { type: "string" },
+    ...BENCH_OPTIONS,
     yardstick: { type: "boolean" },
     baseline: { type: "boolean" },
   },

@@ -10,6 +10,7 @@ import {
 } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
 import { MAX_POSITION_TOKENS } from "@kv-group-bridge/prefix-index";
 import { LIMITS } from "@kv-group-bridge/protocol";
+import type { MediumNames } from "./media.ts";
 
 /** Bytes of a prefix key on the wire. */
 export const KEY_BYTES = 8;
@@ -39,7 +40,7 @@ export function checkEvents(events: readonly KvGroupEvent[], isSnapshot: boolean
       }
       case Operation.REMOVE: {
         if (isSnapshot) return "operation_misplaced";
-        const refusal = checkKeys(event) ?? checkNames(event);
+        const refusal = checkKeys(event.prefixKeys) ?? checkNames(event);
         if (refusal !== undefined) return refusal;
         break;
       }
@@ -56,14 +57,15 @@ export function checkEvents(events: readonly KvGroupEvent[], isSnapshot: boolean
   return verdict;
 }
 
-function checkKeys(event: KvGroupEvent): EventRefusal | undefined {
-  const bytes = event.prefixKeys.length;
+/** Judges a list of keys, of whatever kind. */
+export function checkKeys(keys: Uint8Array): EventRefusal | undefined {
+  const bytes = keys.length;
   if (bytes % KEY_BYTES !== 0) return "keys_invalid";
   return bytes / KEY_BYTES > LIMITS.hashesPerEvent.value ? "too_many_keys" : undefined;
 }
 
 function checkStore(event: KvGroupEvent): EventRefusal | undefined {
-  const refusal = checkKeys(event);
+  const refusal = checkKeys(event.prefixKeys);
   if (refusal !== undefined) return refusal;
   const parentBytes = event.parentPrefixKey.length;
   if (parentBytes !== 0 && parentBytes !== KEY_BYTES) return "parent_invalid";
@@ -73,9 +75,9 @@ function checkStore(event: KvGroupEvent): EventRefusal | undefined {
   return event.endTokens < 1 || lastEnd > MAX_POSITION_TOKENS ? "end_invalid" : undefined;
 }
 
-function checkNames(event: KvGroupEvent): EventRefusal | undefined {
+/** Judges the names of a medium. */
+export function checkNames({ medium, locality, ownership }: MediumNames): EventRefusal | undefined {
   const most = LIMITS.textBytes.value;
-  const isShort =
-    event.medium.length <= most && event.locality.length <= most && event.ownership.length <= most;
+  const isShort = medium.length <= most && locality.length <= most && ownership.length <= most;
   return isShort ? undefined : "medium_invalid";
 }

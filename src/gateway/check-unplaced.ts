@@ -6,9 +6,13 @@
  */
 import type { KvGroupEvent, UnplacedBlocks } from "@kv-group-bridge/gen/kvgroup/v1/event_pb";
 import { MAX_POSITION_TOKENS } from "@kv-group-bridge/prefix-index";
-import { LIMITS } from "@kv-group-bridge/protocol";
-import { checkEvents, type EventRefusal, type EventsVerdict, KEY_BYTES } from "./check-events.ts";
-import type { MediumNames } from "./media.ts";
+import {
+  checkEvents,
+  checkKeys,
+  checkNames,
+  type EventRefusal,
+  type EventsVerdict,
+} from "./check-events.ts";
 
 /** What one message changes; a snapshot piece has no `unplacedRemoved`. */
 export interface MessageContents {
@@ -22,30 +26,18 @@ export function checkContents(contents: MessageContents, isSnapshot: boolean): E
   const verdict = checkEvents(contents.events, isSnapshot);
   if (verdict !== "sound" && verdict !== "unknown_operation") return verdict;
   for (const blocks of contents.unplacedRemoved) {
-    const refusal = checkHashKeys(blocks) ?? checkNames(blocks);
+    const refusal = checkKeys(blocks.hashKeys) ?? checkNames(blocks);
     if (refusal !== undefined) return refusal;
   }
   for (const blocks of contents.unplacedStored) {
-    const refusal = checkHashKeys(blocks) ?? checkStored(blocks) ?? checkNames(blocks);
+    const refusal = checkKeys(blocks.hashKeys) ?? checkStored(blocks) ?? checkNames(blocks);
     if (refusal !== undefined) return refusal;
   }
   return verdict;
-}
-
-function checkHashKeys(blocks: UnplacedBlocks): EventRefusal | undefined {
-  const bytes = blocks.hashKeys.length;
-  if (bytes % KEY_BYTES !== 0) return "keys_invalid";
-  return bytes / KEY_BYTES > LIMITS.hashesPerEvent.value ? "too_many_keys" : undefined;
 }
 
 function checkStored(blocks: UnplacedBlocks): EventRefusal | undefined {
   if (blocks.tailKeys.length !== blocks.hashKeys.length) return "keys_invalid";
   const isSize = blocks.blockSize >= 1 && blocks.blockSize <= MAX_POSITION_TOKENS;
   return isSize ? undefined : "block_size_invalid";
-}
-
-function checkNames({ medium, locality, ownership }: MediumNames): EventRefusal | undefined {
-  const most = LIMITS.textBytes.value;
-  const isShort = medium.length <= most && locality.length <= most && ownership.length <= most;
-  return isShort ? undefined : "medium_invalid";
 }

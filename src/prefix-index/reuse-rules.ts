@@ -165,23 +165,27 @@ function findFull(
   }
   if (alignment < block) {
     const last = Math.min(bound, hit + block - 1);
-    hit = Math.max(hit, commonInside(members, alignment, runs, last));
+    hit = Math.max(hit, largestCommon(members, alignment, runs, last, true));
   }
   if (drops && hit > 0) hit -= Math.min(alignment, block);
   return floorTo(hit, alignment);
 }
 
-/** The largest aligned end inside a block, <= bound, that all members have; 0 when none. */
-function commonInside(
+/** The largest aligned end <= bound that all members have, anywhere or inside a block alone; 0 when none. */
+function largestCommon(
   members: Int32Array,
   alignment: number,
   runs: EndRuns,
   bound: number,
+  isInside: boolean,
 ): number {
   let end = bound;
   for (let agreed = 0; agreed < members.length && end > 0; ) {
     for (let i = 0; i < members.length && agreed < members.length && end > 0; i++) {
-      const found = runs.largestInside(word(members, i), alignment, end);
+      const member = word(members, i);
+      const found = isInside
+        ? runs.largestInside(member, alignment, end)
+        : runs.largest(member, alignment, end);
       agreed = found === end ? agreed + 1 : 1;
       end = found;
     }
@@ -228,15 +232,7 @@ function findSlidingWindow(
 /** Mamba: a state ends exactly at the position. It never drops. */
 function findMamba(members: Int32Array, alignment: number, runs: EndRuns, bound: number): number {
   if (members.length === 1) return runs.largest(word(members, 0), alignment, bound);
-  let end = bound;
-  for (let agreed = 0; agreed < members.length && end > 0; ) {
-    for (let i = 0; i < members.length && agreed < members.length && end > 0; i++) {
-      const found = runs.largest(word(members, i), alignment, end);
-      agreed = found === end ? agreed + 1 : 1;
-      end = found;
-    }
-  }
-  return end;
+  return largestCommon(members, alignment, runs, bound, false);
 }
 
 /**
